@@ -1,0 +1,1 @@
+INSERT INTO accounts (id, owner, balance) VALUES (1, 'alice', 100), (2, 'bob', 100);

@@ -1,0 +1,1 @@
+CREATE UNIQUE INDEX redemptions_once ON redemptions (coupon, account);

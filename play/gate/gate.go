@@ -122,6 +122,11 @@ type Gate interface {
 	Pass(ctx context.Context, id uint64) error
 	// Waiting tells which of these released steps wait for a lock at this moment.
 	Waiting(ctx context.Context, ids []uint64) ([]Wait, error)
+	// Busy reports whether something is under way between the application and
+	// the server that no event tells of, such as a connection that is starting:
+	// an application that waits for it is asleep, and is not waiting for another
+	// request.
+	Busy() bool
 	// Abort gives up all that is under way: connections with a held step, a step
 	// at the server or an open transaction are closed on both sides.
 	Abort(ctx context.Context) error

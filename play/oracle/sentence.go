@@ -180,7 +180,11 @@ func (t *trial) stuckSentence() string {
 }
 
 func (t *trial) deadlockSentence(victims uint64) string {
-	return fmt.Sprintf("deadlock: %s and others waited for each other, the database gave one up (40P01), and %s", t.names(victims, "and"), t.answered(actorsOf(victims)...))
+	waited := t.names(victims, "and") + " and others"
+	if t.o.actors == 2 {
+		waited = enumerate([]string{t.o.name(0), t.o.name(1)}, "and")
+	}
+	return fmt.Sprintf("deadlock: %s waited for each other, the database gave one up (40P01), and %s", waited, t.answered(actorsOf(victims)...))
 }
 
 func (t *trial) serverErrorSentence(errors uint64) string {

@@ -91,12 +91,13 @@ func serve(addr string) {
 	mux.HandleFunc("POST /go/{name}", func(_ http.ResponseWriter, r *http.Request) { close(waiter(r.PathValue("name"))) })
 	mux.HandleFunc("POST /spin/{name}", func(w http.ResponseWriter, r *http.Request) {
 		ch := waiter(r.PathValue("name"))
-		go func() {
-			for {
+		go func() { // on purpose without a pause: a thread that never sleeps
+			for turns := 0; ; turns++ {
 				select {
 				case <-ch:
 					return
 				default:
+					turns %= 1 << 20
 				}
 			}
 		}()

@@ -47,7 +47,6 @@ type transaction struct {
 	open bool
 	// wrote are accesses that COMMIT publishes, held those that it only ends.
 	wrote, held []explore.Access
-	tables      []string
 	unknown     string
 	snapshot    bool // REPEATABLE READ: the snapshot has been taken
 	savepoint   bool // an error may end only a part of it

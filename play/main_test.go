@@ -2,6 +2,7 @@ package play_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,6 +58,7 @@ func serveApp(variant string) error {
 	for route, h := range map[string]func(context.Context, string) (int, error){
 		"racy": a.racy, "mutex": a.mutex, "pool-of-one": a.inTx, "background": a.racy, "serializable": a.serializable,
 		"retry": a.retry, "remembers": a.remembers, "crash": a.crash, "two-at-once": a.twoAtOnce, "late": a.late,
+		"made-up": a.madeUp,
 	} {
 		mux.HandleFunc("POST /"+route+"/{id}", func(w http.ResponseWriter, r *http.Request) {
 			n, err := h(r.Context(), r.PathValue("id"))
@@ -175,6 +177,16 @@ func (a *counterApp) twoAtOnce(ctx context.Context, id string) (int, error) {
 	}
 	wg.Wait()
 	return sum[0] + sum[1], errors.Join(errs...)
+}
+
+// madeUp writes a value that differs in every run, as a password's hash does.
+func (a *counterApp) madeUp(ctx context.Context, id string) (int, error) {
+	n, err := bump(ctx, a.pool, id)
+	if err != nil {
+		return 0, err
+	}
+	_, err = a.pool.Exec(ctx, "UPDATE counters SET token = $1 WHERE id = $2", rand.Text(), id)
+	return n, err
 }
 
 // late goes on writing after its answer.

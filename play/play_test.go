@@ -28,7 +28,7 @@ application:
   ready: GET /health
 postgres:
   schema: |
-    CREATE TABLE counters (id text PRIMARY KEY, n integer NOT NULL);
+    CREATE TABLE counters (id text PRIMARY KEY, n integer NOT NULL, token text);
     CREATE TABLE heartbeat (at timestamptz);
   seed: INSERT INTO counters VALUES ('a', 0), ('b', 0), ('a0', 0), ('a1', 0)
 requests:
@@ -91,6 +91,7 @@ func TestCounters(t *testing.T) {
 		}},
 		{variant: "retry", complete: true},
 		{variant: "serializable", complete: true},
+		{variant: "made-up", want: "lost update", complete: true},
 		{variant: "late", want: "lost update", complete: true},
 		{variant: "two-at-once", want: "lost update", complete: true},
 	} {

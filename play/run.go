@@ -79,15 +79,15 @@ type actor struct {
 // requestStep is the label of the first step of every actor.
 const requestStep = "send the request"
 
-// label of the actor's next step.
+// label names the actor's next step for the engine.
 func (a *actor) label() string {
 	switch {
 	case a.phase == fresh:
 		return requestStep
 	case a.phase == paused:
-		return "rest of " + a.step.Label
+		return "rest of " + a.step.Shape
 	case a.phase == held:
-		return a.queue[0].Label
+		return a.queue[0].Shape
 	}
 	return ""
 }

@@ -58,8 +58,11 @@ type Step struct {
 	Gate string
 	// Instance is the number of the application instance it came from, from 0.
 	Instance int
-	// Label is the step's stable name: the same in every run (for SQL: the
-	// statement's text with its parameters). Replays compare it.
+	// Shape is the step without its values: the same in every run, also where the
+	// application makes up ids, hashes or times. Replays compare it.
+	Shape string
+	// Label is the step's name with its values (for SQL: the statement's text
+	// with its parameters).
 	Label string
 	// Text is the step for people: several lines are allowed.
 	Text string

@@ -234,25 +234,20 @@ func (o *Oracle) learnConstants() {
 }
 
 // entropic tells values that are equal only if they are the same thing: at
-// least 16 characters of mixed kinds, as UUIDs and random tokens have.
+// least 16 characters without a blank, as UUIDs and random tokens have. That it
+// mixes letters and digits is not asked for: now and then a random token has no
+// digit, and it must be treated as its neighbours are.
 func entropic(s string) bool {
 	if len(s) < 16 {
 		return false
 	}
-	var digit, lower, upper, other int
 	for i := range len(s) {
-		switch c := s[i]; {
-		case isDigit(c):
-			digit = 1
-		case c >= 'a' && c <= 'z':
-			lower = 1
-		case c >= 'A' && c <= 'Z':
-			upper = 1
-		case strings.IndexByte("-_+/=.:", c) < 0:
-			other = 1
+		c := s[i]
+		if !isDigit(c) && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && strings.IndexByte("-_+/=.:", c) < 0 {
+			return false
 		}
 	}
-	return other == 0 && digit+lower+upper > 1
+	return true
 }
 
 // learnArrays finds the arrays whose elements have no order: two runs of one

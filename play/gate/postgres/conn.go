@@ -173,7 +173,7 @@ func (c *conn) announce(u *unit) bool {
 	l := c.gate.labels.of(u.execs)
 	stmts := statementsOf(u.execs)
 	c.mu.Unlock()
-	step.Label, step.Text = l.name, l.text
+	step.Shape, step.Label, step.Text = l.shape, l.name, l.text
 	c.describe(step, u, stmts)
 
 	c.mu.Lock()

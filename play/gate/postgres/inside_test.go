@@ -22,13 +22,13 @@ func TestLabel(t *testing.T) {
 		execs []execution
 		want  label
 	}{
-		{"simple", []execution{{sql: " " + sql + "\n"}}, label{"SELECT a FROM t WHERE b = $1", sql}},
-		{"text without type", []execution{bound(sql, nil, nil, []byte("1"))}, label{"SELECT a FROM t WHERE b = $1  [1]", sql + "  [1]"}},
-		{"binary integer", []execution{bound(sql, []uint32{pgtype.Int8OID}, []int16{1}, []byte{0, 0, 0, 0, 0, 0, 0, 1})}, label{"SELECT a FROM t WHERE b = $1  [1]", sql + "  [1]"}},
-		{"string, null", []execution{bound("x", nil, nil, []byte("it's\nme"), nil)}, label{"x  ['it''s me', NULL]", "x  ['it''s\nme', NULL]"}},
-		{"unknown binary", []execution{bound("x", nil, []int16{1}, []byte{1, 255})}, label{`x  ['\x01ff']`, `x  ['\x01ff']`}},
-		{"two", []execution{{sql: "BEGIN"}, bound("x", nil, nil, []byte("NaN"))}, label{"BEGIN; x  ['NaN']", "BEGIN;\nx  ['NaN']"}},
-		{"implicit commit", nil, label{"Sync", "Sync (ends the implicit transaction)"}},
+		{"simple", []execution{{sql: " " + sql + "\n"}}, label{"select a from t where b = $1", "SELECT a FROM t WHERE b = $1", sql}},
+		{"text without type", []execution{bound(sql, nil, nil, []byte("1"))}, label{"select a from t where b = $1", "SELECT a FROM t WHERE b = $1  [1]", sql + "  [1]"}},
+		{"binary integer", []execution{bound(sql, []uint32{pgtype.Int8OID}, []int16{1}, []byte{0, 0, 0, 0, 0, 0, 0, 1})}, label{"select a from t where b = $1", "SELECT a FROM t WHERE b = $1  [1]", sql + "  [1]"}},
+		{"string, null", []execution{bound("x", nil, nil, []byte("it's\nme"), nil)}, label{"x", "x  ['it''s me', NULL]", "x  ['it''s\nme', NULL]"}},
+		{"unknown binary", []execution{bound("x", nil, []int16{1}, []byte{1, 255})}, label{"x", `x  ['\x01ff']`, `x  ['\x01ff']`}},
+		{"two", []execution{{sql: "BEGIN"}, bound("x", nil, nil, []byte("NaN"))}, label{"begin; x", "BEGIN; x  ['NaN']", "BEGIN;\nx  ['NaN']"}},
+		{"implicit commit", nil, label{"Sync", "Sync", "Sync (ends the implicit transaction)"}},
 	} {
 		for range 2 { // made, then remembered
 			if got := l.of(test.execs); got != test.want {

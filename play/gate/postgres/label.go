@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/holdfast-dev/holdfast/play/gate/postgres/explain"
 )
 
 const (
@@ -14,8 +16,8 @@ const (
 	labelCache = 4096
 )
 
-// label is how a step is called, and how it is shown.
-type label struct{ name, text string }
+// label is how a step is called without and with its values, and how it is shown.
+type label struct{ shape, name, text string }
 
 // labels makes labels and remembers them by statements and raw parameters:
 // every run of a search sends the same ones again.
@@ -31,7 +33,7 @@ func newLabels(v *values) *labels {
 
 func (l *labels) of(execs []execution) label {
 	if len(execs) == 0 {
-		return label{"Sync", "Sync (ends the implicit transaction)"}
+		return label{"Sync", "Sync", "Sync (ends the implicit transaction)"}
 	}
 	key := make([]byte, 0, 256)
 	for _, e := range execs {
@@ -79,17 +81,18 @@ func (e execution) key(b []byte) []byte {
 }
 
 func (l *labels) build(execs []execution) label {
-	var name, text []string
+	var shape, name, text []string
 	for _, e := range execs {
 		whole := strings.TrimSpace(e.sql)
 		if e.portal != nil && e.portal.stmt == nil {
 			whole = "(statement or portal " + strconv.Quote(e.portal.name) + ", not parsed through the gate)"
 		}
 		short, long := l.params(e.portal)
+		shape = append(shape, explain.Shape(whole))
 		name = append(name, fold(whole)+short)
 		text = append(text, whole+long)
 	}
-	return label{strings.Join(name, "; "), strings.Join(text, ";\n")}
+	return label{strings.Join(shape, "; "), strings.Join(name, "; "), strings.Join(text, ";\n")}
 }
 
 // params is the parameter list, shortened and whole: "  [1, 'abc', NULL]".

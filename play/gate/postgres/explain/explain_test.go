@@ -160,3 +160,15 @@ func show(r explain.Result) string {
 	}
 	return b.String()
 }
+
+// TestShape: values do not count, everything else does.
+func TestShape(t *testing.T) {
+	a := explain.Shape("SELECT * FROM t WHERE id = 1 AND name = 'x''y' -- made up 7f3")
+	b := explain.Shape("SELECT  *\nFROM t WHERE id = 23 AND name = E'\\n'")
+	if a != b || a != "select * from t where id = ? and name = ?" {
+		t.Errorf("shapes %q and %q", a, b)
+	}
+	if c := explain.Shape(`SELECT * FROM t WHERE "ID" = $1 AND name = 'x'`); c == a || !strings.Contains(c, `"ID" = $1`) {
+		t.Errorf("shape %q", c)
+	}
+}

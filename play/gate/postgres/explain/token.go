@@ -213,3 +213,15 @@ func join(toks []token) string {
 	}
 	return b.String()
 }
+
+// Shape is a statement's text without its constants: the same in every run, also
+// where the application puts made-up ids, hashes or times into it.
+func Shape(sql string) string {
+	toks := tokens(sql)
+	for i, t := range toks {
+		if t.kind == text || t.kind == number {
+			toks[i] = token{symbol, "?"}
+		}
+	}
+	return join(toks)
+}

@@ -96,7 +96,7 @@ func (s *Store) put(ctx context.Context, key string, value []byte, cond Conditio
 		return conflict.Found, nil
 	}
 	var unknown *UnknownOutcomeError
-	if errors.As(err, &unknown) {
+	if errors.As(err, &unknown) && !unknown.Undurable {
 		return s.settle(ctx, req, unknown)
 	}
 	return "", err
@@ -216,7 +216,7 @@ func (s *Store) batch(ctx context.Context, ops []Op) ([]Version, error) {
 	}
 	versions, err := b.Batch(ctx, sent)
 	var unknown *UnknownOutcomeError
-	if errors.As(err, &unknown) {
+	if errors.As(err, &unknown) && !unknown.Undurable {
 		return s.settleBatch(ctx, sent, unknown)
 	}
 	return versions, err
@@ -253,7 +253,7 @@ func (s *Store) add(ctx context.Context, key string, delta, lowest, highest int6
 	req := backend.AddRequest{Key: key, Delta: delta, Min: lowest, Max: highest, Nonce: backend.NewNonce()}
 	sum, v, err := b.Add(ctx, req)
 	var unknown *UnknownOutcomeError
-	if errors.As(err, &unknown) {
+	if errors.As(err, &unknown) && !unknown.Undurable {
 		return s.settleAdd(ctx, req, unknown)
 	}
 	return sum, v, err

@@ -64,11 +64,18 @@ type UnknownOutcomeError struct {
 	Key   string
 	Cond  Condition
 	Nonce string
+	// Undurable says that the write did take effect and is visible, and that
+	// it is unknown whether it survives a crash. Reading back can not settle
+	// that.
+	Undurable bool
 	// Err is why the answer is missing.
 	Err error
 }
 
 func (e *UnknownOutcomeError) Error() string {
+	if e.Undurable {
+		return fmt.Sprintf("%s %q with condition %s: it took effect but may not survive a crash: %v", e.Op, e.Key, e.Cond, e.Err)
+	}
 	return fmt.Sprintf("%s %q with condition %s: no answer, so it may or may not have taken effect: %v; read the key before acting on it",
 		e.Op, e.Key, e.Cond, e.Err)
 }

@@ -164,7 +164,7 @@ func checkDeleteAgainstReplace(ctx context.Context, p *Probe) error {
 
 // increment adds one to the decimal counter at key by compare-and-set.
 func increment(ctx context.Context, s *store.Store, key string) error {
-	_, err := s.Update(ctx, key, store.Retry{Attempts: store.UntilDeadline}, func(item store.Item, exists bool) ([]byte, error) {
+	_, err := s.Update(ctx, key, store.Retry{Attempts: store.UntilDeadline, Cap: 20 * time.Millisecond}, func(item store.Item, exists bool) ([]byte, error) {
 		n := 0
 		if exists {
 			var err error

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -202,7 +203,7 @@ func TestLockOfARemovedFile(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			for range 150 {
+			for range 300 {
 				unlock, err := atomicfile.Lock(t.Context(), path)
 				if err != nil {
 					t.Error(err)
@@ -210,6 +211,10 @@ func TestLockOfARemovedFile(t *testing.T) {
 				}
 				now := holders.Add(1)
 				for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+				}
+				// Some time for another holder to show itself.
+				for range 100 {
+					runtime.Gosched()
 				}
 				holders.Add(-1)
 				_ = os.Remove(path)

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/backend"
 	"github.com/holdfast-dev/holdfast/store/file"
 	"github.com/holdfast-dev/holdfast/store/mem"
+	"github.com/holdfast-dev/holdfast/store/sqlite"
 )
 
 // Scheme opens a backend for a URL of its scheme.
@@ -46,7 +47,7 @@ func WithOptions(opts Options) OpenOption {
 // A bad URL is *[InvalidError], which says what is wrong with it. Close the
 // store when done.
 func Open(ctx context.Context, rawURL string, options ...OpenOption) (*Store, error) {
-	o := opening{schemes: map[string]Scheme{"mem": openMem, "file": openFile}}
+	o := opening{schemes: map[string]Scheme{"mem": openMem, "file": openFile, "sqlite": openSQLite}}
 	for _, option := range options {
 		option(&o)
 	}
@@ -128,4 +129,15 @@ func openFile(ctx context.Context, u *url.URL) (Backend, error) {
 		return nil, err
 	}
 	return file.Open(ctx, path, file.Options{})
+}
+
+func openSQLite(ctx context.Context, u *url.URL) (Backend, error) {
+	path, err := localPath(u)
+	if err == nil {
+		err = noParameters(u)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sqlite.Open(ctx, path, sqlite.Options{})
 }

@@ -56,3 +56,21 @@ func CheckCondition(name, op, key string, c Condition, e Enforced) error {
 	}
 	return nil
 }
+
+// PrefixEnd returns the first string, in byte order, behind all valid UTF-8
+// strings that start with prefix; it is empty if there is none. It is valid
+// UTF-8, so it can be sent to stores that check that.
+func PrefixEnd(prefix string) string {
+	for prefix != "" {
+		r, n := utf8.DecodeLastRuneInString(prefix)
+		prefix = prefix[:len(prefix)-n]
+		if r < utf8.MaxRune {
+			r++
+			if r >= 0xd800 && r <= 0xdfff {
+				r = 0xe000
+			}
+			return prefix + string(r)
+		}
+	}
+	return ""
+}

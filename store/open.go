@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/store/backend"
 	"github.com/holdfast-dev/holdfast/store/file"
 	"github.com/holdfast-dev/holdfast/store/mem"
+	"github.com/holdfast-dev/holdfast/store/postgres"
 	"github.com/holdfast-dev/holdfast/store/sqlite"
 )
 
@@ -47,7 +48,8 @@ func WithOptions(opts Options) OpenOption {
 // A bad URL is *[InvalidError], which says what is wrong with it. Close the
 // store when done.
 func Open(ctx context.Context, rawURL string, options ...OpenOption) (*Store, error) {
-	o := opening{schemes: map[string]Scheme{"mem": openMem, "file": openFile, "sqlite": openSQLite}}
+	o := opening{schemes: map[string]Scheme{"mem": openMem, "file": openFile, "sqlite": openSQLite,
+		"postgres": openPostgres, "postgresql": openPostgres}}
 	for _, option := range options {
 		option(&o)
 	}
@@ -140,4 +142,17 @@ func openSQLite(ctx context.Context, u *url.URL) (Backend, error) {
 		return nil, err
 	}
 	return sqlite.Open(ctx, path, sqlite.Options{})
+}
+
+func openPostgres(ctx context.Context, u *url.URL) (Backend, error) {
+	const tableParameter = "holdfast_table"
+	if u.Opaque != "" {
+		return nil, badURL(u.String(), "write two slashes behind the scheme: postgres://user@host/database")
+	}
+	query := u.Query()
+	table := query.Get(tableParameter)
+	query.Del(tableParameter)
+	address := *u
+	address.RawQuery = query.Encode()
+	return postgres.Open(ctx, address.String(), postgres.Options{Table: table})
 }

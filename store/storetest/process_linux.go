@@ -240,9 +240,6 @@ func startWorker(ctx context.Context, url string) (*worker, error) {
 	// The race detector would sleep for a second at each worker's end.
 	w.cmd.Env = append(os.Environ(), workerEnv+"="+url, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	w.cmd.Stderr = os.Stderr
-	// The test may hang in a stopped worker's stead; the worker must not
-	// outlive it.
-	w.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}

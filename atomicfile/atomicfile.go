@@ -39,6 +39,9 @@ func Write(path string, data []byte, opts Options) error {
 	if err := t.Replace(target); err != nil {
 		return fail("write", path, err)
 	}
+	if opts.NoSync {
+		return nil
+	}
 	return SyncDir(filepath.Dir(target))
 }
 
@@ -55,6 +58,9 @@ func Create(path string, data []byte, opts Options) error {
 		return fail("create", path, err)
 	}
 	t.Discard()
+	if opts.NoSync {
+		return nil
+	}
 	return SyncDir(filepath.Dir(path))
 }
 
@@ -109,7 +115,7 @@ func Prepare(dir string, data []byte, opts Options) (*Temp, error) {
 	if err == nil {
 		_, err = f.Write(data)
 	}
-	if err == nil {
+	if err == nil && !opts.NoSync {
 		err = f.Sync()
 	}
 	if err != nil {

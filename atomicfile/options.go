@@ -11,6 +11,9 @@ type Options struct {
 	// Perm are the permission bits. 0 keeps those of a replaced file and means
 	// 0600 for a new one. The umask is not applied to other values.
 	Perm fs.FileMode
+	// NoSync leaves the syncing out, for data that may be lost when the
+	// machine crashes. Readers still see whole contents only.
+	NoSync bool
 }
 
 // ErrUnsupported is returned by everything on systems without flock and

@@ -121,6 +121,9 @@ func (s *Server) start(ctx context.Context, initdb, postgres string, cred *sysca
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
 	cmd.Dir = s.dir
 	if out, err := cmd.CombinedOutput(); err != nil {
+		if cred != nil && errors.Is(err, os.ErrPermission) {
+			err = fmt.Errorf("%w (the server runs as uid %d, which must be able to enter %s and all directories above it)", err, cred.Uid, s.dir)
+		}
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	settings := map[string]string{

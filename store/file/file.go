@@ -61,6 +61,9 @@ type Options struct {
 	// SweepInterval is how often temporary files of dead writers are looked
 	// for, beside once after opening. 0 means one hour; negative means never.
 	SweepInterval time.Duration
+	// NoSync acknowledges writes before they are durable; Capabilities then
+	// says so. Everything else holds.
+	NoSync bool
 }
 
 const (
@@ -73,6 +76,7 @@ const (
 type Backend struct {
 	root   string
 	keys   string
+	noSync bool
 	slots  [slots]chan struct{}
 	known  sync.Map // directories whose entry in their parent is durable
 	closed atomic.Bool
@@ -90,7 +94,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Backend, error) {
 	if err := prepare(ctx, root); err != nil {
 		return nil, fmt.Errorf("open file store %s: %w", dir, err)
 	}
-	b := &Backend{root: root, keys: filepath.Join(root, "keys")}
+	b := &Backend{root: root, keys: filepath.Join(root, "keys"), noSync: opts.NoSync}
 	for i := range b.slots {
 		b.slots[i] = make(chan struct{}, 1)
 	}
@@ -164,7 +168,7 @@ func (b *Backend) Capabilities() backend.Capabilities {
 		Name:   "file",
 		Put:    backend.Enforced{CreateOnly: true, IfVersion: true},
 		Delete: backend.Enforced{IfVersion: true},
-		Add:    true, Shared: true, Durable: true,
+		Add:    true, Shared: true, Durable: !b.noSync,
 		MaxValueBytes: 1 << 30,
 	}
 }
@@ -305,7 +309,7 @@ func (b *Backend) prepareValue(p place, nonce string, value []byte) (*atomicfile
 	if err := b.ensureDir(p.dir); err != nil {
 		return nil, fmt.Errorf("put %q: nothing was written: %w", p.key, err)
 	}
-	t, err := atomicfile.Prepare(p.dir, data, atomicfile.Options{})
+	t, err := atomicfile.Prepare(p.dir, data, atomicfile.Options{NoSync: b.noSync})
 	if err != nil {
 		return nil, fmt.Errorf("put %q: nothing was written: %w", p.key, err)
 	}
@@ -339,6 +343,9 @@ func (b *Backend) replaceLocked(ctx context.Context, p place, cond backend.Condi
 // acknowledge makes the step durable. If that fails the step is visible and
 // may not survive: the caller must not take it for done or for undone.
 func (b *Backend) acknowledge(op string, p place, cond backend.Condition, nonce string) (backend.Version, error) {
+	if b.noSync {
+		return backend.Version(nonce), nil
+	}
 	if err := atomicfile.SyncDir(p.dir); err != nil {
 		return "", &backend.UnknownOutcomeError{Op: op, Key: p.key, Cond: cond, Nonce: nonce, Undurable: true, Err: err}
 	}

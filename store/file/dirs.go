@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -40,9 +39,7 @@ func (b *Backend) ensureDir(dir string) error {
 // who wait in a queue, then among processes, where only one of each process
 // has to poll.
 func (b *Backend) lock(ctx context.Context, key string) (unlock func(), err error) {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(key))
-	n := h.Sum32() % slots
+	n := fnv1a(key) % slots
 	select {
 	case b.slots[n] <- struct{}{}:
 	case <-ctx.Done():

@@ -8,7 +8,7 @@
 //	DIR/keys/    one file per key, as an envelope of nonce, checksum and value
 //
 // Keys map to paths by their slashes; the files of a directory are spread over
-// up to 256 fan-out directories, so that many keys under one prefix slow
+// up to 16 fan-out directories, so that many keys under one prefix slow
 // neither creation nor deletion down.
 //
 // # How a write becomes one step
@@ -197,9 +197,11 @@ type place struct {
 }
 
 func (b *Backend) place(key string) place {
+	// Plain concatenation: the parts are clean, and filepath.Join would look
+	// at each byte again, twice for each operation.
 	dir, name := split(key)
-	dir = filepath.Join(b.keys, dir)
-	return place{key: key, dir: dir, path: filepath.Join(dir, name)}
+	dir = b.keys + string(filepath.Separator) + dir
+	return place{key: key, dir: dir, path: dir + string(filepath.Separator) + name}
 }
 
 // Get implements backend.Backend. A file is never changed once it has its

@@ -236,14 +236,14 @@ func isOutcome(err error) bool {
 // Get implements backend.Backend.
 func (b *Backend) Get(ctx context.Context, key string) (backend.Item, error) {
 	item := backend.Item{Key: key}
-	err := b.pool.QueryRow(ctx, b.sql.get, key).Scan(&item.Value, &item.Version)
+	err := b.pool.QueryRow(ctx, b.sql.get, key).Scan(&item.Value, &item.Nonce)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return backend.Item{}, &backend.NotFoundError{Key: key}
 	}
 	if err != nil {
 		return backend.Item{}, readFailure(ctx, "get", key, err)
 	}
-	item.Nonce = string(item.Version)
+	item.Version = backend.Version(item.Nonce)
 	return item, nil
 }
 
@@ -500,8 +500,8 @@ func (b *Backend) page(ctx context.Context, req backend.ListRequest, after strin
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (backend.Item, error) {
 		var item backend.Item
-		err := row.Scan(&item.Key, &item.Version, &item.Value)
-		item.Nonce = string(item.Version)
+		err := row.Scan(&item.Key, &item.Nonce, &item.Value)
+		item.Version = backend.Version(item.Nonce)
 		return item, err
 	})
 }

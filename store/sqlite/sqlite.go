@@ -5,11 +5,13 @@
 //
 // The file is in WAL mode with synchronous=FULL: readers never wait for the
 // writer, and a commit is on the disk before it is acknowledged. SQLite lets
-// one transaction write at a time, so within a process one goroutine does all
-// the writing. It takes everything that is waiting, runs it in one BEGIN
-// IMMEDIATE transaction and commits once for all ("group commit"): 64 writers
-// share a sync that would otherwise be made 64 times, one after the other.
-// Each write keeps its own outcome; a conflict of one does not touch another.
+// one transaction write at a time, so within a process one goroutine at a time
+// writes, on one connection. A write that meets no other runs in its caller's
+// goroutine. Otherwise the writer goroutine takes everything that is waiting,
+// runs it in one BEGIN IMMEDIATE transaction and commits once for all ("group
+// commit"): 64 writers share a sync that would otherwise be made 64 times, one
+// after the other. Each write keeps its own outcome; a conflict of one does not
+// touch another.
 //
 // Other processes exclude each other by SQLite's own lock, which the system
 // releases when a process dies.
@@ -182,6 +184,8 @@ func (b *Backend) Capabilities() backend.Capabilities {
 func (b *Backend) Close() error {
 	b.w.close()
 	b.done.Wait()
+	// The turn is kept: no lone write starts on the closed connection.
+	b.w.last.Do(func() { b.w.turn <- struct{}{} })
 	return b.closeDatabases()
 }
 
@@ -208,14 +212,15 @@ func (b *Backend) fault(ctx context.Context, op, key string, err error) error {
 // Get implements backend.Backend.
 func (b *Backend) Get(ctx context.Context, key string) (backend.Item, error) {
 	item := backend.Item{Key: key}
-	err := b.get.QueryRowContext(ctx, key).Scan(&item.Value, &item.Version)
+	// database/sql scans into a plain string without reflection.
+	err := b.get.QueryRowContext(ctx, key).Scan(&item.Value, &item.Nonce)
 	if errors.Is(err, sql.ErrNoRows) {
 		return backend.Item{}, &backend.NotFoundError{Key: key}
 	}
 	if err != nil {
 		return backend.Item{}, b.fault(ctx, "get", key, err)
 	}
-	item.Nonce = string(item.Version)
+	item.Version = backend.Version(item.Nonce)
 	return item, nil
 }
 
@@ -333,10 +338,10 @@ func (b *Backend) page(ctx context.Context, req backend.ListRequest, after strin
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var item backend.Item
-		if err := rows.Scan(&item.Key, &item.Version, &item.Value); err != nil {
+		if err := rows.Scan(&item.Key, &item.Nonce, &item.Value); err != nil {
 			return nil, err
 		}
-		item.Nonce = string(item.Version)
+		item.Version = backend.Version(item.Nonce)
 		page = append(page, item)
 	}
 	return page, rows.Err()

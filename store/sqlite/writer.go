@@ -10,6 +10,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/holdfast-dev/holdfast/store/backend"
 )
 
@@ -59,13 +62,17 @@ func (j *job) finish(err error) {
 	close(j.done)
 }
 
-// writer is the goroutine that does all the writing of a process.
+// writer does all the writing of a process, on one connection.
 type writer struct {
 	conn     *sql.Conn
 	maxBatch int
-	queue    chan *job
-	stop     chan struct{}
-	once     sync.Once
+	// turn is held by the goroutine that uses conn: the loop, or a caller
+	// whose write is alone.
+	turn  chan struct{}
+	queue chan *job
+	stop  chan struct{}
+	// once closes stop, last takes the turn for good.
+	once, last sync.Once
 	// ended is closed when the loop has answered everything it will answer.
 	ended chan struct{}
 
@@ -73,7 +80,7 @@ type writer struct {
 }
 
 func newWriter(ctx context.Context, conn *sql.Conn, maxBatch int) (*writer, error) {
-	w := &writer{conn: conn, maxBatch: maxBatch, queue: make(chan *job, 1024), stop: make(chan struct{}), ended: make(chan struct{})}
+	w := &writer{conn: conn, maxBatch: maxBatch, queue: make(chan *job, 1024), stop: make(chan struct{}), ended: make(chan struct{}), turn: make(chan struct{}, 1)}
 	for _, s := range []struct {
 		to   **sql.Stmt
 		text string
@@ -113,6 +120,9 @@ func (w *writer) do(ctx context.Context, j *job) error {
 	if w.isClosed() {
 		return fmt.Errorf("%s %q: %w", j.op, key, backend.ErrClosed)
 	}
+	if len(j.steps) == 1 && w.maxBatch > 1 && w.alone(j) {
+		return j.err
+	}
 	select {
 	case w.queue <- j:
 	case <-w.stop:
@@ -127,6 +137,8 @@ func (w *writer) do(ctx context.Context, j *job) error {
 		if j.state.CompareAndSwap(queued, abandoned) {
 			return fmt.Errorf("%s %q: nothing was written, the writer is busy: %w", j.op, key, context.Cause(ctx))
 		}
+		// If the attempt that runs now fails, there will be no other.
+		j.state.CompareAndSwap(running, abandoned)
 		return j.unknown(context.Cause(ctx))
 	case <-w.ended:
 		// Either the loop answered this job as one of its last, or the job got
@@ -149,7 +161,9 @@ func (w *writer) loop() {
 		}
 		select {
 		case j := <-w.queue:
+			w.turn <- struct{}{}
 			w.run(w.gather(j))
+			<-w.turn
 		case <-w.stop:
 		}
 	}
@@ -217,8 +231,9 @@ func (w *writer) run(jobs []*job) {
 			return
 		}
 		for _, single := range live {
-			single.state.Store(queued)
-			w.run([]*job{single})
+			if single.state.CompareAndSwap(running, queued) {
+				w.run([]*job{single})
+			}
 		}
 		return
 	}
@@ -236,12 +251,42 @@ func (w *writer) run(jobs []*job) {
 	}
 }
 
-// begin waits for SQLite's write lock until the store is closed or no caller
+// alone runs a single write in the caller's own goroutine, without BEGIN and
+// COMMIT, if nobody writes at the moment. That spares the way to the writer
+// goroutine and back, which costs a lone caller more than the statement. done
+// is false if somebody writes, in this process or another.
+func (w *writer) alone(j *job) (done bool) {
+	select {
+	case w.turn <- struct{}{}:
+	default:
+		return false
+	}
+	defer func() { <-w.turn }()
+	if w.isClosed() {
+		return false
+	}
+	err := w.applyStep(j.op, j.steps[0])
+	var fault *sqlite.Error
+	switch {
+	case busy(err):
+		return false
+	case err == nil || refused(err):
+	case errors.As(err, &fault) && fault.Code()&0xff == sqlite3.SQLITE_IOERR:
+		// Like a COMMIT that reports an error.
+		err = j.unknown(err)
+	default:
+		err = fmt.Errorf("%s %q: nothing was written: %w", j.op, j.steps[0].Key, err)
+	}
+	j.finish(err)
+	return true
+}
+
+// begin waits for SQLite's write lock, until the store is closed or no caller
 // of these jobs is left.
 func (w *writer) begin(jobs []*job) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	begin := func() error {
+	return untilFree(ctx, func() error {
 		_, err := w.conn.ExecContext(context.Background(), "BEGIN IMMEDIATE")
 		if !busy(err) {
 			return err
@@ -259,8 +304,7 @@ func (w *writer) begin(jobs []*job) error {
 			cancel(context.Canceled)
 		}
 		return err
-	}
-	return untilFree(ctx, begin)
+	})
 }
 
 // rollback may find that SQLite has rolled back by itself; that is as good.

@@ -277,6 +277,45 @@ func TestVanished(t *testing.T) {
 	}
 }
 
+// silent is a store that does not say in a conflict whether the key was
+// absent, as some remote ones.
+type silent struct{ *mem.Backend }
+
+func (s *silent) Put(ctx context.Context, req backend.PutRequest) (backend.Version, error) {
+	v, err := s.Backend.Put(ctx, req)
+	var c *backend.ConflictError
+	if errors.As(err, &c) {
+		c.Absent = false
+	}
+	return v, err
+}
+
+// The store does not say that the document vanished; the read of the second
+// attempt shows it, and the policy holds all the same.
+func TestVanishedWithoutWord(t *testing.T) {
+	for _, policy := range []document.Vanished{document.VanishedConflict, document.VanishedRecreate} {
+		ctx := t.Context()
+		c := must[*document.Collection[prefs]](t)(document.New[prefs](store.New(&silent{mem.New()}, store.Options{}), document.Options{
+			Prefix: "p", Vanished: policy, CreateMissing: true, Retry: store.Retry{Base: 1}, Logger: slog.New(slog.DiscardHandler)}))
+		etag := must[document.ETag](t)(c.Create(ctx, "ann", prefs{Theme: "dark"}))
+		calls := 0
+		_, _, err := c.Update(ctx, "ann", func(p *prefs) error {
+			if calls++; calls == 1 {
+				return c.Delete(ctx, "ann", etag)
+			}
+			return nil
+		})
+		var gone *document.VanishedError
+		_, _, loadErr := c.Load(ctx, "ann")
+		if policy == document.VanishedConflict && (!errors.As(err, &gone) || !errors.Is(loadErr, store.ErrNotFound)) {
+			t.Errorf("conflict policy: %v, then %v", err, loadErr)
+		}
+		if policy == document.VanishedRecreate && (err != nil || loadErr != nil || calls != 2) {
+			t.Errorf("recreate policy: %v after %d calls, then %v", err, calls, loadErr)
+		}
+	}
+}
+
 func TestChangeErrorWritesNothing(t *testing.T) {
 	both(t, document.Options{CreateMissing: true}, func(t *testing.T, c *document.Collection[prefs]) {
 		no := errors.New("no")

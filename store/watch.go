@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/holdfast-dev/holdfast/store/backend"
@@ -39,48 +40,49 @@ func (s *Store) Watch(ctx context.Context, prefix string) iter.Seq2[Event, error
 // it would report every key as deleted.
 func (s *Store) poll(ctx context.Context, prefix string, yield func(Event, error) bool) {
 	known, err := s.look(ctx, prefix)
-	if err != nil {
-		yield(Event{}, err)
-		return
-	}
-	for {
-		if cause := sleep(ctx, s.opts.WatchInterval); cause != nil {
-			yield(Event{}, cause)
-			return
+	for err == nil {
+		if err = sleep(ctx, s.opts.WatchInterval); err != nil {
+			break
 		}
-		now, err := s.look(ctx, prefix)
-		if err != nil {
-			yield(Event{}, err)
-			return
+		var now map[string]Version
+		if now, err = s.look(ctx, prefix); err != nil {
+			break
 		}
-		for key, item := range now {
-			if old, had := known[key]; had && old.Version == item.Version {
+		for key, v := range now {
+			if known[key] == v {
 				continue
 			}
+			item, getErr := s.b.Get(ctx, key)
+			if errors.Is(getErr, ErrNotFound) {
+				// Gone since the look; told below if it was known.
+				delete(now, key)
+				continue
+			}
+			if err = getErr; err != nil {
+				break
+			}
+			now[key] = item.Version
 			if !yield(Event{Item: item}, nil) {
 				return
 			}
 		}
 		for key := range known {
-			if _, still := now[key]; !still && !yield(Event{Item: Item{Key: key}, Deleted: true}, nil) {
+			if _, still := now[key]; !still && err == nil && !yield(Event{Item: Item{Key: key}, Deleted: true}, nil) {
 				return
 			}
 		}
-		for key, item := range now {
-			item.Value = nil
-			now[key] = item
-		}
 		known = now
 	}
+	yield(Event{}, err)
 }
 
-func (s *Store) look(ctx context.Context, prefix string) (map[string]Item, error) {
-	items := make(map[string]Item)
-	for item, err := range s.List(ctx, ListOptions{Prefix: prefix, Detail: Values}) {
+func (s *Store) look(ctx context.Context, prefix string) (map[string]Version, error) {
+	versions := make(map[string]Version)
+	for item, err := range s.List(ctx, ListOptions{Prefix: prefix, Detail: Versions}) {
 		if err != nil {
 			return nil, err
 		}
-		items[item.Key] = item
+		versions[item.Key] = item.Version
 	}
-	return items, nil
+	return versions, nil
 }

@@ -39,6 +39,26 @@
 // own nonce there proves that the write took effect. Anything else proves
 // nothing, because another writer may have replaced the value since.
 //
+// # How systems map to it
+//
+//   - SQL (PostgreSQL, MySQL, SQLite): the version is a column that holds the
+//     nonce; each condition is in the WHERE of one statement, and the number of
+//     changed rows is the answer.
+//   - Object stores (S3, GCS, Azure Blob): the object is an envelope; the version
+//     is the native tag (ETag, generation). If-None-Match and If-Match are the
+//     conditions. Where a conditional delete is missing, a backend may write a
+//     conditional tombstone, reads it as absent and lists past it; or it leaves
+//     Delete.IfVersion undeclared. A status that says neither yes nor no (409,
+//     429, 5xx, a cut connection) is unknown, or repeated inside the backend:
+//     ConflictError.FoundNonce then tells the store that the conflict is with
+//     its own first attempt.
+//   - Key-value systems (etcd, NATS KV, Redis, DynamoDB, Azure Table): the version
+//     is the revision, or the nonce in an attribute that the condition compares;
+//     comparing values is not a condition, because values repeat.
+//   - Listing: the iterator hides page tokens. A system that does not list in key
+//     order is sorted by its backend; one that lists keys without versions leaves
+//     ListVersions undeclared and looks them up for Detail Versions.
+//
 // # Limits of the contract
 //
 // Keys are valid UTF-8 of 1 to [MaxKeyBytes] bytes without control characters;

@@ -27,7 +27,7 @@ import (
 var server *pgtest.Server
 
 func TestMain(m *testing.M) {
-	if _, worker := os.LookupEnv("HOLDFAST_STORETEST_WORKER"); worker {
+	if storetest.IsWorker() {
 		storetest.Main(m, func(ctx context.Context, url string) (*store.Store, error) { return store.Open(ctx, url) })
 	}
 	os.Exit(pgtest.Main(func(s *pgtest.Server) int {

@@ -229,64 +229,58 @@ func tearable(n uint64) []byte {
 	return append(b, bytes.Repeat([]byte{byte(n)}, 1+int(n%7)*9000)...)
 }
 
+// pairing is a version and the write that a read found under it.
+type pairing struct {
+	version store.Version
+	write   uint64
+}
+
+// readPairings reads until done: each read is exactly one write, and the
+// numbers never go back.
+func readPairings(ctx context.Context, s *store.Store, key string, done <-chan struct{}) ([]pairing, error) {
+	var pairs []pairing
+	for last := uint64(0); ; {
+		item, err := s.Get(ctx, key)
+		if err != nil {
+			return pairs, err
+		}
+		if len(item.Value) < 8 || !bytes.Equal(item.Value, tearable(binary.BigEndian.Uint64(item.Value))) {
+			return pairs, fmt.Errorf("torn read of %d bytes", len(item.Value))
+		}
+		n := binary.BigEndian.Uint64(item.Value)
+		if n < last {
+			return pairs, fmt.Errorf("read write %d after write %d", n, last)
+		}
+		last = n
+		pairs = append(pairs, pairing{item.Version, n})
+		select {
+		case <-done:
+			return pairs, nil
+		default:
+		}
+	}
+}
+
 // checkTornReads reads while a writer replaces values of different lengths:
-// each read is exactly one write, with that write's version, and the numbers
-// never go back for one reader.
+// each read is exactly one write, with that write's version.
 func checkTornReads(ctx context.Context, p *Probe) error {
-	key := p.key("torn")
 	const writes, readers = 120, 4
-	var (
-		mu       sync.Mutex
-		versions = map[store.Version]uint64{}
-		done     = make(chan struct{})
-		wg       sync.WaitGroup
-		errs     = make([]error, readers)
-	)
+	key := p.key("torn")
 	v, err := p.Store.Put(ctx, key, tearable(0), store.None())
 	if err != nil {
 		return err
 	}
-	versions[v] = 0
-	type seen struct {
-		v store.Version
-		n uint64
-	}
-	pairs := make([][]seen, readers)
+	versions := map[store.Version]uint64{v: 0}
+	done := make(chan struct{})
+	pairs, errs := make([][]pairing, readers), make([]error, readers)
+	var wg sync.WaitGroup
 	for r := range readers {
-		wg.Go(func() {
-			last := uint64(0)
-			for {
-				item, err := p.Store.Get(ctx, key)
-				if err != nil {
-					errs[r] = err
-					return
-				}
-				if len(item.Value) < 8 || !bytes.Equal(item.Value, tearable(binary.BigEndian.Uint64(item.Value))) {
-					errs[r] = fmt.Errorf("torn read of %d bytes", len(item.Value))
-					return
-				}
-				n := binary.BigEndian.Uint64(item.Value)
-				if n < last {
-					errs[r] = fmt.Errorf("read write %d after write %d", n, last)
-					return
-				}
-				last = n
-				pairs[r] = append(pairs[r], seen{item.Version, n})
-				select {
-				case <-done:
-					return
-				default:
-				}
-			}
-		})
+		wg.Go(func() { pairs[r], errs[r] = readPairings(ctx, p.Store, key, done) })
 	}
 	var writeErr error
 	for n := uint64(1); n <= writes && writeErr == nil; n++ {
-		v, err := p.Store.Put(ctx, key, tearable(n), store.None())
-		mu.Lock()
+		v, writeErr = p.Store.Put(ctx, key, tearable(n), store.None())
 		versions[v] = n
-		mu.Unlock()
-		writeErr = err
 	}
 	close(done)
 	wg.Wait()
@@ -294,9 +288,9 @@ func checkTornReads(ctx context.Context, p *Probe) error {
 		return err
 	}
 	for _, list := range pairs {
-		for _, s := range list {
-			if n, known := versions[s.v]; !known || n != s.n {
-				return fmt.Errorf("a read paired version %q with write %d; the version belongs to write %d (known: %t)", s.v, s.n, n, known)
+		for _, pair := range list {
+			if n, known := versions[pair.version]; !known || n != pair.write {
+				return fmt.Errorf("a read paired version %q with write %d; the version belongs to write %d (known: %t)", pair.version, pair.write, n, known)
 			}
 		}
 	}

@@ -26,6 +26,13 @@ const workerEnv = "HOLDFAST_STORETEST_WORKER"
 // Opener opens the store that a URL names.
 type Opener func(ctx context.Context, url string) (*store.Store, error)
 
+// IsWorker says whether this process is one that RunProcesses started, for a
+// TestMain that prepares something expensive before Main.
+func IsWorker() bool {
+	_, ok := os.LookupEnv(workerEnv)
+	return ok
+}
+
 // Main is for TestMain. It runs the tests, or, in the processes that
 // RunProcesses starts from the same binary, the work that they were given.
 func Main(m *testing.M, open Opener) {

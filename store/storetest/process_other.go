@@ -13,6 +13,9 @@ import (
 // Opener opens the store that a URL names.
 type Opener func(ctx context.Context, url string) (*store.Store, error)
 
+// IsWorker is false: there are no worker processes here.
+func IsWorker() bool { return false }
+
 // Main is for TestMain. Worker processes exist on Linux only.
 func Main(m *testing.M, open Opener) { os.Exit(m.Run()) }
 

@@ -400,6 +400,10 @@ func TestCheckHistory(t *testing.T) {
 	if err := storetest.CheckHistory([]storetest.Record{put, lost, sees}); err != nil {
 		t.Errorf("a write without an answer that took effect late: %v", err)
 	}
+	pending := storetest.Record{Client: 4, Kind: "get", Key: "k", Call: 1}
+	if err := storetest.CheckHistory([]storetest.Record{put, pending}); err != nil {
+		t.Errorf("a read whose client was killed before the answer: %v", err)
+	}
 	twice := sees
 	twice.Version = "v1"
 	if storetest.CheckHistory([]storetest.Record{put, lost, twice}) == nil {

@@ -111,7 +111,9 @@ func CheckHistory(records []Record) error {
 	}
 	var ops []porcupine.Operation
 	for _, r := range records {
-		if r.Outcome == "failed" || (r.Kind == "get" && r.Outcome == "unknown") {
+		// A write that failed for certain and a read without an answer say
+		// nothing about the state.
+		if r.Outcome == "failed" || (r.Kind == "get" && (r.Return == 0 || r.Outcome == "unknown")) {
 			continue
 		}
 		if r.Cond == "if-version" {

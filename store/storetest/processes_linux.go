@@ -162,17 +162,24 @@ func processHistory(ctx context.Context, s *store.Store, p Processes, prefix str
 	}
 	keys := []string{prefix + "h/1", prefix + "h/2", prefix + "h/3"}
 	for i, w := range workers {
-		if err := w.tell(command{Do: "history", Keys: keys, N: 80, Worker: i}); err != nil {
+		n := 80
+		if i == 1 {
+			// More than it can do before it is killed.
+			n = 100_000
+		}
+		if err := w.tell(command{Do: "history", Keys: keys, N: n, Worker: i}); err != nil {
 			return err
 		}
 		w.listen()
 	}
-	for range 3 {
+	for n := range 3 {
 		if err := stopFor(ctx, workers[0], 10*time.Millisecond); err != nil {
 			return err
 		}
+		if n == 0 {
+			workers[1].kill()
+		}
 	}
-	workers[1].kill()
 	var records []Record
 	for i, w := range workers {
 		if i != 1 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/play"
 	"github.com/holdfast-dev/holdfast/play/scenario"
+	"github.com/holdfast-dev/holdfast/store/storebench"
 )
 
 func newBench() *cobra.Command {
@@ -12,7 +13,31 @@ func newBench() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure Holdfast on this machine",
 	}
-	c.AddCommand(newBenchPlay())
+	c.AddCommand(newBenchPlay(), newBenchStore())
+	return c
+}
+
+func newBenchStore() *cobra.Command {
+	var o storebench.Options
+	c := &cobra.Command{
+		Use:   "store",
+		Short: "Measure the stores: CAS list against markers, group commit, overhead, large indexes",
+		Long: `Prints tables that compare the ways of one store in one run: a list in one value
+against a marker per item at 1, 16 and 64 writers, SQLite's group commit against
+one transaction per write, the store against its raw driver, and the listing and
+pruning of large marker indexes. Everything takes some minutes; for a million
+files it needs two gigabytes of disk.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return storebench.Run(cmd.Context(), cmd.OutOrStdout(), o)
+		},
+	}
+	c.Flags().StringVar(&o.Dir, "dir", "", "`FOLDER` for the data; empty is the temporary directory")
+	c.Flags().IntSliceVar(&o.Writers, "writers", nil, "numbers of concurrent writers (default 1,16,64)")
+	c.Flags().DurationVar(&o.Time, "time", 0, "how long each cell is measured (default 2s)")
+	c.Flags().IntSliceVar(&o.Markers, "markers", nil, "sizes of the marker index (default 100000,1000000)")
+	c.Flags().StringSliceVar(&o.Only, "only", nil, "tables to print: writers, group, overhead, markers (default all)")
+	c.Flags().StringVar(&o.PostgresURL, "postgres", "", "`URL` of a database to use; empty starts a throwaway server")
 	return c
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/play"
 	"github.com/holdfast-dev/holdfast/play/scenario"
-	"github.com/holdfast-dev/holdfast/store/storebench"
+	"github.com/holdfast-dev/holdfast/internal/storebench"
 )
 
 func newBench() *cobra.Command {

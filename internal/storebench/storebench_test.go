@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/store/storebench"
+	"github.com/holdfast-dev/holdfast/internal/storebench"
 )
 
 // All tables come out at tiny sizes; the sizes of the index are checked by the

@@ -3,9 +3,9 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/storebench"
 	"github.com/holdfast-dev/holdfast/play"
 	"github.com/holdfast-dev/holdfast/play/scenario"
-	"github.com/holdfast-dev/holdfast/internal/storebench"
 )
 
 func newBench() *cobra.Command {

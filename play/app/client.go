@@ -123,7 +123,8 @@ func (c *Client) Warm(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect to the application at %s: %w", c.addr, plain(err))
 	}
-	c.conn, c.in = conn, bufio.NewReader(conn)
+	c.conn = prompt(conn)
+	c.in = bufio.NewReader(c.conn)
 	return nil
 }
 

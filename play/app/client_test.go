@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // serving starts the test application and a client for it.
@@ -177,6 +179,28 @@ func TestCapture(t *testing.T) {
 	for _, bad := range []string{"", "id", "$id", "$..id", "$.", "$.*", "$[x]", "$[-1]", "$[0", "$.a b", "header.", "cookie.a b", "body.id"} {
 		if s, err := ParseSource(bad); err == nil {
 			t.Errorf("%q was read as %s", bad, s)
+		}
+	}
+}
+
+// TestPromptAcknowledgement: the socket does not delay acknowledgements, neither
+// while an answer is awaited nor after one was read.
+func TestPromptAcknowledgement(t *testing.T) {
+	p := start(t, "serve", Options{})
+	c := NewClient(p.Addr(), ClientOptions{})
+	defer c.Close()
+	for range 3 {
+		if _, err := c.Send(t.Context(), Request{Method: "GET", Path: "/"}); err != nil {
+			t.Fatal(err)
+		}
+		quick := 0
+		if err := c.conn.(*promptConn).raw.Control(func(fd uintptr) {
+			quick, _ = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if quick != 1 {
+			t.Fatal("acknowledgements may be delayed")
 		}
 	}
 }

@@ -186,13 +186,9 @@ func TestCapture(t *testing.T) {
 // TestPromptAcknowledgement: the socket does not delay acknowledgements, neither
 // while an answer is awaited nor after one was read.
 func TestPromptAcknowledgement(t *testing.T) {
-	p := start(t, "serve", Options{})
-	c := NewClient(p.Addr(), ClientOptions{})
-	defer c.Close()
+	_, c := serving(t, Options{}, ClientOptions{})
 	for range 3 {
-		if _, err := c.Send(t.Context(), Request{Method: "GET", Path: "/"}); err != nil {
-			t.Fatal(err)
-		}
+		mustSend(t, c, Request{Method: "GET", Path: "/healthz"})
 		quick := 0
 		if err := c.conn.(*promptConn).raw.Control(func(fd uintptr) {
 			quick, _ = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK)

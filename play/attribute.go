@@ -3,6 +3,7 @@ package play
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/play/explore"
@@ -171,20 +172,22 @@ func (r *run) deliver(ctx context.Context, a *actor) error {
 }
 
 // closed: a connection has ended. Between steps that is the application's right.
+// A step of it is lost with it, because the application has ended or has given it
+// up; which of the two, the answer to the request will tell.
 func (r *run) closed(ev arrival) {
 	key := connKey{ev.from.Name(), ev.Conn}
 	delete(r.owners, key)
+	gone := func(s *heldStep) bool { return s.at == ev.from && s.Conn == ev.Conn }
 	for _, a := range r.actors {
 		delete(a.locks, key)
-		if a.step != nil && a.step.at == ev.from && a.step.Conn == ev.Conn {
-			r.fail(inconclusive("a connection ended during a step",
-				"%s: %s; if the application has a time-out for statements, raise it", r.world.name(a.number), a.step.Label))
+		if a.step != nil && gone(a.step) {
+			a.step, a.answer, a.lost = nil, nil, true
 		}
-		for _, s := range a.queue {
-			if s.at == ev.from && s.Conn == ev.Conn {
-				r.fail(inconclusive("the application gave up a held statement",
-					"%s: %s; raise its time-outs for statements", r.world.name(a.number), s.Label))
-			}
+		if slices.ContainsFunc(a.queue, gone) {
+			a.queue, a.lost = slices.DeleteFunc(a.queue, gone), true
+		}
+		if a.lost && a.step == nil && len(a.queue) == 0 && a.phase != done {
+			a.phase = running
 		}
 	}
 }
@@ -204,6 +207,10 @@ func (r *run) replied(rep reply) {
 		r.sleeperWoke(a)
 	case waiting, serving, held, paused:
 		// Answered before its statements were: they go on as its tail.
+	}
+	if a.lost && rep.response.Status != 0 {
+		r.fail(inconclusive("the application gave up a statement that was held",
+			"%s was answered %d; raise the application's time-outs for statements", r.world.name(a.number), rep.response.Status))
 	}
 }
 

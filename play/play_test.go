@@ -91,6 +91,8 @@ func TestCounters(t *testing.T) {
 		}},
 		{variant: "retry", complete: true},
 		{variant: "serializable", complete: true},
+		// The process ends in the middle of a request, and only under concurrency.
+		{variant: "crash", want: "server error only under concurrency, server error only under concurrency", complete: true},
 		{variant: "made-up", want: "lost update", complete: true},
 		{variant: "late", want: "lost update", complete: true},
 		{variant: "two-at-once", want: "lost update", complete: true},

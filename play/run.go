@@ -67,7 +67,10 @@ type actor struct {
 	step   *heldStep   // at the server, or paused
 	answer *gate.Answer
 	reply  *oracle.Response
-	codes  []string
+	// lost: a connection with a step of it has ended. cut: the run was given up
+	// before it was answered.
+	lost, cut bool
+	codes     []string
 	// locks are the accesses by which its open transactions may make others
 	// wait, by connection.
 	locks    map[connKey][]explore.Access
@@ -351,6 +354,9 @@ func (r *run) End(ctx context.Context, _ bool) error {
 	r.drain()
 	if !r.allDone() {
 		r.dirtyAll = true
+		for _, a := range r.actors {
+			a.cut = a.reply == nil
+		}
 		r.cancel()
 		for _, g := range r.gates() {
 			if err := g.Abort(ctx); err != nil {
@@ -393,7 +399,7 @@ func (r *run) responses() []*oracle.Response {
 	for i, a := range r.actors {
 		if a.reply != nil {
 			resp := *a.reply
-			resp.Codes = a.codes
+			resp.Codes, resp.Broken = a.codes, resp.Status == 0 && !a.cut
 			out[i] = &resp
 		} else if a.phase != fresh {
 			out[i] = &oracle.Response{Err: "no answer", Codes: a.codes}

@@ -280,6 +280,13 @@ func (r *run) inPhase(p phase) []*actor {
 // held again, one at a time.
 func (r *run) settleOthers(ctx context.Context) error {
 	for r.failed == nil {
+		if lost := slices.IndexFunc(r.actors, func(a *actor) bool { return a.lost && a.phase == running }); lost >= 0 {
+			r.focus = r.actors[lost]
+			if err := r.settle(ctx, r.focus); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := r.settleSleepers(ctx); err != nil {
 			return err
 		}
@@ -408,7 +415,9 @@ func (s *sleepWatch) asleepFor() (time.Duration, error) {
 	}
 	looks, err := s.run.world.look()
 	if err != nil {
-		return 0, inconclusive("the application ended", "%v", err)
+		// It has ended. The answers to its requests tell.
+		s.last = nil
+		return 0, nil
 	}
 	same := s.last != nil && !s.run.world.busy() && slices.EqualFunc(s.last, looks, app.Look.SameAs)
 	s.last = looks

@@ -268,7 +268,7 @@ func (t *trial) noteFailures(s *series) {
 			effect = "its effect is in the final state"
 		}
 		switch {
-		case r.Status == 0:
+		case r.Status == 0 && !r.Broken:
 			t.note("%s got no answer; %s", t.o.name(a), effect)
 		case r.Status >= 500 && r.Status != 503 && hasCode(r, "40001"):
 			t.note("%s was answered %d after a serialization failure (40001) and %s; 409 or 503 would tell the client to try again", t.o.name(a), r.Status, effect)
@@ -315,7 +315,7 @@ func (t *trial) deadlocked() (m uint64) {
 // serverErrors are the actors with a server error that no serial run gives them.
 func (t *trial) serverErrors() (m uint64) {
 	for a := range t.o.actors {
-		if t.silent&(1<<a) != 0 && t.response(a).Status >= 500 && !t.o.servesError(a) {
+		if t.silent&(1<<a) != 0 && t.response(a).failed() && !t.o.servesError(a) {
 			m |= 1 << a
 		}
 	}
@@ -324,9 +324,12 @@ func (t *trial) serverErrors() (m uint64) {
 
 func (o *Oracle) servesError(a int) bool {
 	return slices.ContainsFunc(o.orders, func(s *series) bool {
-		return s.members&(1<<a) != 0 && slices.ContainsFunc(s.runs, func(r *run) bool { return r.out.Responses[a].Status >= 500 })
+		return s.members&(1<<a) != 0 && slices.ContainsFunc(s.runs, func(r *run) bool { return r.out.Responses[a].failed() })
 	})
 }
+
+// failed tells of a server error.
+func (r *Response) failed() bool { return r.Status >= 500 || r.Broken }
 
 func (t *trial) seen() *view {
 	if t.view == nil {

@@ -268,6 +268,9 @@ func failures() []judged {
 		{"no answer, no effect", bank(100, 10, 20), func(w *world) []*Response {
 			return []*Response{withdrawn(w), {Err: "connection reset"}}
 		}, expectation{order: []int{0}, notes: "B got no answer; had no effect"}},
+		{"broken off by the application", bank(100, 10, 20), func(w *world) []*Response {
+			return []*Response{withdrawn(w), {Err: "connection closed", Broken: true}}
+		}, expectation{kind: ServerError, says: []string{"the application broke off the request of B without an answer (connection closed)"}}},
 		{"no answer, whole effect", bank(100, 10, 20), func(w *world) []*Response {
 			w.set("accounts", 1, "balance", 70)
 			return []*Response{answer(200, `{"balance":90}`), {Err: "connection reset"}}

@@ -44,6 +44,9 @@ type Response struct {
 	// ContentType decides how the body is compared.
 	ContentType string `json:"content_type,omitempty"`
 	Err         string `json:"err,omitempty"`
+	// Broken: the application broke off without an answer, of its own. It counts
+	// as a server error, unlike an answer that was dropped on purpose.
+	Broken bool `json:"broken,omitempty"`
 	// Codes are the error codes (SQLSTATE) that the gates saw answered to
 	// this actor's steps, in order.
 	Codes []string `json:"codes,omitempty"`

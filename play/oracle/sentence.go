@@ -189,6 +189,9 @@ func (t *trial) deadlockSentence(victims uint64) string {
 
 func (t *trial) serverErrorSentence(errors uint64) string {
 	a := actorsOf(errors)[0]
+	if r := t.response(a); r.Broken {
+		return fmt.Sprintf("the application broke off the request of %s without an answer (%s), which no serial order does", t.o.name(a), r.Err)
+	}
 	s := t.answered(actorsOf(errors)...) + ", a server error that no serial order gives"
 	if codes := t.response(a).Codes; len(codes) > 0 {
 		s += " (the database answered " + strings.Join(codes, ", ") + ")"

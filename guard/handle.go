@@ -1,0 +1,124 @@
+package guard
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Dialect is the flavour of SQL that a Handle speaks.
+type Dialect int
+
+// The dialects, and how they write the first parameter of a statement.
+const (
+	Postgres Dialect = iota // $1
+	SQLite                  // ?1, ?
+	MySQL                   // ?
+)
+
+// Handle runs statements on a database, a connection or a transaction.
+type Handle interface {
+	// Exec runs a statement and returns how many rows it changed.
+	Exec(ctx context.Context, query string, args ...any) (int64, error)
+	// QueryRow runs a query for one row. Scan returns sql.ErrNoRows where there
+	// is none, whatever the driver calls it.
+	QueryRow(ctx context.Context, query string, args ...any) Row
+	// Query runs a query. The caller closes the rows.
+	Query(ctx context.Context, query string, args ...any) (Rows, error)
+	Dialect() Dialect
+}
+
+// Row is the one row of a query.
+type Row interface{ Scan(dest ...any) error }
+
+// Rows are the rows of a query, as in database/sql.
+type Rows interface {
+	Next() bool
+	Scan(dest ...any) error
+	Err() error
+	Close() error
+}
+
+// SQLRunner is what *sql.DB, *sql.Conn and *sql.Tx have in common.
+type SQLRunner interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// SQL is a Handle on database/sql.
+func SQL(r SQLRunner, d Dialect) Handle { return sqlHandle{r, d} }
+
+type sqlHandle struct {
+	r SQLRunner
+	d Dialect
+}
+
+func (h sqlHandle) Dialect() Dialect { return h.d }
+
+func (h sqlHandle) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	res, err := h.r.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+func (h sqlHandle) QueryRow(ctx context.Context, query string, args ...any) Row {
+	return h.r.QueryRowContext(ctx, query, args...)
+}
+
+func (h sqlHandle) Query(ctx context.Context, query string, args ...any) (Rows, error) {
+	return h.r.QueryContext(ctx, query, args...)
+}
+
+// PgxRunner is what *pgxpool.Pool, *pgx.Conn and pgx.Tx have in common.
+type PgxRunner interface {
+	Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
+}
+
+// Pgx is a Handle on pgx.
+func Pgx(r PgxRunner) Handle { return pgxHandle{r} }
+
+type pgxHandle struct{ r PgxRunner }
+
+func (h pgxHandle) Dialect() Dialect { return Postgres }
+
+func (h pgxHandle) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	tag, err := h.r.Exec(ctx, query, args...)
+	return tag.RowsAffected(), err
+}
+
+func (h pgxHandle) QueryRow(ctx context.Context, query string, args ...any) Row {
+	return pgxRow{h.r.QueryRow(ctx, query, args...)}
+}
+
+func (h pgxHandle) Query(ctx context.Context, query string, args ...any) (Rows, error) {
+	rows, err := h.r.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgxRows{rows}, nil
+}
+
+type pgxRow struct{ r pgx.Row }
+
+func (r pgxRow) Scan(dest ...any) error {
+	err := r.r.Scan(dest...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return sql.ErrNoRows
+	}
+	return err
+}
+
+type pgxRows struct{ pgx.Rows }
+
+func (r pgxRows) Close() error {
+	r.Rows.Close()
+	return r.Rows.Err()
+}

@@ -20,16 +20,17 @@ var mechanisms = []string{"marker", "document", "manifest", "counter", "machine"
 // never lists who must not import whom, by folder.
 var never = func() map[string][]string {
 	rules := map[string][]string{
-		"atomicfile":    append([]string{"play", "review", "store", "serve", "cmd"}, mechanisms...),
-		"play":          append([]string{"review", "store", "atomicfile", "serve", "cmd"}, mechanisms...),
-		"review":        append([]string{"play", "store", "atomicfile", "serve", "cmd"}, mechanisms...),
-		"store":         append([]string{"play", "review", "serve", "cmd"}, mechanisms...),
-		"play/explore":  {"play/gate", "play/oracle", "play/report", "play/scenario", "play/app"},
-		"play/oracle":   {"play/explore", "play/gate", "play/report", "play/scenario", "play/app"},
-		"play/gate":     {"play/report", "play/scenario", "play/app"},
-		"play/report":   {"play/gate", "play/scenario", "play/app"},
-		"play/app":      {"play/gate", "play/explore", "play/report", "play/scenario"},
-		"play/scenario": {"play/gate", "play/explore", "play/report"},
+		"atomicfile":           append([]string{"play", "review", "store", "serve", "cmd"}, mechanisms...),
+		"play":                 append([]string{"review", "store", "atomicfile", "serve", "cmd"}, mechanisms...),
+		"review":               append([]string{"play", "store", "atomicfile", "serve", "cmd"}, mechanisms...),
+		"store":                append([]string{"play", "review", "serve", "cmd"}, mechanisms...),
+		"play/explore":         {"play/gate", "play/oracle", "play/report", "play/scenario", "play/app"},
+		"play/oracle":          {"play/explore", "play/gate", "play/report", "play/scenario", "play/app"},
+		"play/gate":            {"play/report", "play/scenario", "play/app"},
+		"play/gate/file/power": {"play/explore"},
+		"play/report":          {"play/gate", "play/scenario", "play/app"},
+		"play/app":             {"play/gate", "play/explore", "play/report", "play/scenario"},
+		"play/scenario":        {"play/gate", "play/explore", "play/report"},
 	}
 	for _, m := range mechanisms {
 		rules[m] = []string{"play", "review", "serve", "cmd"}

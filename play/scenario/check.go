@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,9 +22,14 @@ type checker struct {
 func (c *checker) check() {
 	c.application()
 	c.postgres()
+	c.files()
 	captured := c.captures()
 	for i, u := range c.s.Setup {
-		c.http(u.HTTP, fmt.Sprintf("setup[%d]", i))
+		key := fmt.Sprintf("setup[%d]", i)
+		if u.Request == (Line{}) && !c.has(key+".request") {
+			c.failAt(key+".request", "is missing")
+		}
+		c.http(u.HTTP, key)
 	}
 	c.requests()
 	c.lists()
@@ -49,6 +55,10 @@ func (c *checker) has(key string) bool { return c.at[key] != nil }
 
 func (c *checker) application() {
 	a := c.s.Application
+	if !c.has("application") {
+		c.withoutApplication()
+		return
+	}
 	for name := range a.Env {
 		if !identifier.MatchString(name) {
 			c.failAt(under("application.env", name), "%q can not be the name of an environment variable", name)
@@ -65,6 +75,68 @@ func (c *checker) application() {
 	}
 	if c.has("postgres") && !c.uses("postgres.url", "postgres.port") {
 		c.failAt("application.command", "nothing tells the application where its database is: use ${postgres.url}, or ${postgres.host} and ${postgres.port}, in command or env")
+	}
+	if c.has("files") && !c.uses(filesDir) {
+		c.failAt("application.command", "nothing tells the application where its files are: use ${files.dir} in command or env")
+	}
+}
+
+// withoutApplication: then there are only programs.
+func (c *checker) withoutApplication() {
+	programs := slices.ContainsFunc(c.texts, func(t text) bool { return strings.HasSuffix(t.key, ".run") })
+	if !programs {
+		if c.at[""].Kind == yaml.MappingNode {
+			c.failAt("application", "is missing: say how to start it, or give the requests programs to run")
+		}
+		return
+	}
+	if c.has("setup") {
+		c.failAt("setup", "there is no application to send it to: use files.seed for the start state")
+	}
+	if c.has("postgres") {
+		c.failAt("postgres", "programs (run) are played on files only, so far; remove it")
+	}
+}
+
+func (c *checker) files() {
+	f := c.s.Files
+	if c.has("pause") && c.s.Pause <= 0 {
+		c.failAt("pause", "a pause lasts longer than 0: name the longest lease or time-out of the application")
+	}
+	if c.has("pause_waits") && !c.has("pause") {
+		c.failAt("pause_waits", "it goes with pause only")
+	}
+	for i, k := range c.s.Schedules {
+		at := fmt.Sprintf("schedules[%d]", i)
+		switch {
+		case k == Pause && !c.has("pause"):
+			c.failAt(at, "nothing says how long a pause is: add the key pause, longer than the leases and time-outs of the application")
+		case k != Interleave && !c.has("files"):
+			c.failAt(at, "schedules of this kind are played on files only, so far: the scenario has no files section")
+		case k == Retry && !slices.ContainsFunc(c.s.Requests, func(r Request) bool { return r.Retry }):
+			c.failAt(at, "no request is sent again: add retry: true to those that are")
+		}
+	}
+	if f == nil {
+		return
+	}
+	if c.has("postgres") {
+		c.failAt("files", "there is a postgres section: one gate is played at a time, so far")
+	}
+	for name := range f.Seed {
+		if clean := filepath.Clean(name); name == "" || filepath.IsAbs(name) || !filepath.IsLocal(clean) {
+			c.failAt(under("files.seed", name), "%q is not a path inside the directory", short(name))
+		}
+	}
+	for i, s := range f.Ignore {
+		if _, err := filepath.Match(s, "x"); err != nil {
+			c.failAt(fmt.Sprintf("files.ignore[%d]", i), "%q is not a pattern: %v", short(s), err)
+		}
+	}
+	for i, s := range f.Random {
+		if _, err := regexp.Compile(s); err != nil {
+			c.failAt(fmt.Sprintf("files.random[%d]", i), "%v", err)
+		}
 	}
 }
 
@@ -190,6 +262,7 @@ func (c *checker) requests() {
 	for i, r := range c.s.Requests {
 		key := fmt.Sprintf("requests[%d]", i)
 		c.http(r.HTTP, key)
+		c.program(r, key)
 		actors += r.Times
 		if r.Instance != nil && *r.Instance >= c.s.Application.Instances {
 			c.failAt(key+".instance", "there is no instance %d: application.instances is %d, and they count from 0", *r.Instance, c.s.Application.Instances)
@@ -204,6 +277,48 @@ func (c *checker) requests() {
 	if c.s.Requests != nil && (actors < minActors || actors > maxActors) {
 		c.failAt("requests", "a play has %d to %d requests at once, and here are %d (times counts)", minActors, maxActors, actors)
 	}
+}
+
+// program checks that a request is one thing: an HTTP request or a program.
+func (c *checker) program(r Request, key string) {
+	if !c.has(key+".run") && !c.has(key+".request") {
+		if slices.ContainsFunc(c.errs, func(e *Error) bool { return e.Key == key }) {
+			return // it is no request at all, which has been reported
+		}
+		c.failAt(key, "it says nothing: give request (a method and a path) or run (a program)")
+		return
+	}
+	if !c.has(key + ".run") {
+		if c.has(key + ".env") {
+			c.failAt(key+".env", "it goes with run only")
+		}
+		if !c.has("application") {
+			c.failAt(key+".request", "there is no application to send it to: add the key application, or use run for a program")
+		}
+		return
+	}
+	for _, k := range []string{"request", "headers", "cookies", "json", "body", "form", "instance"} {
+		if c.has(key + "." + k) {
+			c.failAt(key+"."+k, "the request runs a program: %s does not go with run", k)
+		}
+	}
+	if c.s.Files == nil && !c.has("files") {
+		c.failAt(key+".run", "no step of the program would be held: write files: {} to watch the files in ${files.dir}")
+	} else if !c.usesIn(key, filesDir) {
+		c.failAt(key+".run", "nothing tells the program where its files are: use ${files.dir} in run or env")
+	}
+	for name := range r.Env {
+		if !identifier.MatchString(name) {
+			c.failAt(under(key+".env", name), "%q can not be the name of an environment variable", name)
+		}
+	}
+}
+
+// usesIn reports whether a text below a key has the placeholder.
+func (c *checker) usesIn(key, name string) bool {
+	return slices.ContainsFunc(c.texts, func(t text) bool {
+		return strings.HasPrefix(t.key, key+".") && strings.Contains(t.value, "${"+name+"}")
+	})
 }
 
 // columnName and tableName allow a schema in front.

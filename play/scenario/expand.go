@@ -26,6 +26,7 @@ import (
 //	postgres.url    the gated database, as a URL
 //	postgres.host, .port, .user, .password, .database
 //	postgres.ca     file with the certificate of the test CA (postgres.tls)
+//	files.dir       the directory behind the file gate
 //	NAME            captured from an answer to the set-up
 //
 // Not every text may use every name: a build runs before there is a port.
@@ -148,6 +149,19 @@ func (a Application) Options(v Vars) (app.Options, error) {
 		o.Env = append(o.Env, name+"="+value)
 	}
 	return o, nil
+}
+
+// Environment is what is set for the program of an actor, as "NAME=value".
+func (a Actor) Environment(v Vars) ([]string, error) {
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
+		value, err := Expand(a.Env[name], v)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, name+"="+value)
+	}
+	return env, nil
 }
 
 // Probe is how to ask whether an instance is ready.

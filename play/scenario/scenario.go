@@ -30,6 +30,7 @@ package scenario
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/play/app"
@@ -44,11 +45,27 @@ type Scenario struct {
 	File, Dir string
 
 	// Name is for reports; the default is the file's name without its ending.
-	Name        string      `yaml:"name"`
-	Description string      `yaml:"description"`
-	Application Application `yaml:"application,required"`
+	Name        string `yaml:"name"`
+	Description string `yaml:"description"`
+	// Build is run once before anything else, in the scenario's folder: for
+	// programs that requests run. An application has a build of its own.
+	Build Words `yaml:"build"`
+	// Application may be left out when each request runs a program.
+	Application Application `yaml:"application"`
 	// Postgres is nil when there is no PostgreSQL gate.
 	Postgres *Postgres `yaml:"postgres"`
+	// Files is nil when there is no file gate.
+	Files *Files `yaml:"files"`
+	// Schedules are the kinds of schedules that are played; empty: all that the
+	// gates of the scenario can play.
+	Schedules Schedules `yaml:"schedules"`
+	// Pause is how long a paused actor is held, as the others see it: longer than
+	// the leases and time-outs of the application. 0: no pauses.
+	Pause time.Duration `yaml:"pause"`
+	// PauseWaits: a pause lasts in real time. Else the files that are there
+	// become older by Pause, which is as good where age is judged by the time of
+	// a file's last change.
+	PauseWaits bool `yaml:"pause_waits"`
 	// Setup are sent once, in order, before the start state is recorded.
 	Setup []Setup `yaml:"setup"`
 	// Requests are sent at once. Actors gives them one by one.
@@ -111,6 +128,71 @@ type Postgres struct {
 	TLS bool `yaml:"tls"`
 }
 
+// Files is a directory behind the file gate. It is made anew for each play, and
+// its name is ${files.dir}.
+type Files struct {
+	// Seed are the files of the start state: their content by path, relative to
+	// the directory. Paths that end in a slash are directories.
+	Seed map[string]string `yaml:"seed"`
+	// Ignore are patterns, as in path.Match, for paths or last elements of paths
+	// that are not compared and not restored.
+	Ignore []string `yaml:"ignore"`
+	// Random are regular expressions for random parts of file names, beside the
+	// usual ones.
+	Random []string `yaml:"random"`
+	// Power is what the file system promises; see package power.
+	Power PowerModel `yaml:"power"`
+}
+
+// PowerModel is what a file system promises of what is on the disk.
+type PowerModel string
+
+const (
+	// PowerOrdered keeps the order of directory operations and of the writes to
+	// one file, as journaling file systems do.
+	PowerOrdered PowerModel = "ordered"
+	// PowerWeak keeps no order but that of a sync, as POSIX allows.
+	PowerWeak PowerModel = "weak"
+)
+
+// ScheduleKind is a kind of schedules.
+type ScheduleKind string
+
+// The kinds of schedules.
+const (
+	Interleave ScheduleKind = "interleave"
+	Pause      ScheduleKind = "pause"
+	Crash      ScheduleKind = "crash"
+	PowerLoss  ScheduleKind = "power-loss"
+	Retry      ScheduleKind = "retry"
+)
+
+// ScheduleKinds are all kinds, in the order in which they are played.
+func ScheduleKinds() []ScheduleKind {
+	return []ScheduleKind{Interleave, Pause, Crash, PowerLoss, Retry}
+}
+
+// Schedules is a list of kinds of schedules; in the file one kind or a list.
+type Schedules []ScheduleKind
+
+// Plays reports whether schedules of a kind are to be played.
+func (s *Scenario) Plays(k ScheduleKind) bool {
+	if len(s.Schedules) > 0 {
+		return slices.Contains(s.Schedules, k)
+	}
+	switch {
+	case k == Interleave:
+		return true
+	case s.Files == nil:
+		return false
+	case k == Pause:
+		return s.Pause > 0
+	case k == Retry:
+		return slices.ContainsFunc(s.Requests, func(r Request) bool { return r.Retry })
+	}
+	return true
+}
+
 // SQL is a piece of SQL or the name of a file with SQL. In the file both are a
 // text; one with a blank, a line end or a semicolon is SQL.
 type SQL struct {
@@ -124,7 +206,7 @@ type SQLs []SQL
 // HTTP is what all requests have in common. At most one of JSON, Body and Form
 // is given.
 type HTTP struct {
-	Request Line              `yaml:"request,required"`
+	Request Line              `yaml:"request"`
 	Headers map[string]string `yaml:"headers"`
 	Cookies map[string]string `yaml:"cookies"`
 	JSON    JSON              `yaml:"json"`
@@ -162,10 +244,18 @@ func (s Setup) Accepts(status int) bool {
 // Captures are sources by placeholder name.
 type Captures map[string]app.Source
 
-// Request is one concurrent request, or several equal ones.
+// Request is one concurrent request, or several equal ones: an HTTP request, or
+// a program that is run.
 type Request struct {
 	Name string `yaml:"name"`
 	HTTP `yaml:",inline"`
+	// Run is the program's command line. Its exit status and its standard output
+	// are the answer.
+	Run Words `yaml:"run"`
+	// Env is set for the program, on top of the caller's environment.
+	Env map[string]string `yaml:"env"`
+	// Retry: whoever sends it sends it again when no answer comes.
+	Retry bool `yaml:"retry"`
 	// Instance is the number of the instance it is sent to; nil: spread.
 	Instance *int `yaml:"instance" min:"0"`
 	// Times is how many actors send it.
@@ -217,11 +307,14 @@ type Budgets struct {
 	Run  time.Duration `yaml:"run"`
 }
 
-// Actor is one sender of one request.
+// Actor is one sender of one request, or runner of one program.
 type Actor struct {
 	Name     string
 	Instance int
 	HTTP     HTTP
+	Run      Words
+	Env      map[string]string
+	Retry    bool
 }
 
 // Actors lists who sends what, a request with times: n as n actors. An actor
@@ -232,7 +325,7 @@ func (s *Scenario) Actors() []Actor {
 	for _, r := range s.Requests {
 		for n := range r.Times {
 			i := len(actors)
-			a := Actor{Name: r.Name, Instance: i % s.Application.Instances, HTTP: r.HTTP}
+			a := Actor{Name: r.Name, Instance: i % s.Application.Instances, HTTP: r.HTTP, Run: r.Run, Env: r.Env, Retry: r.Retry}
 			switch {
 			case r.Name == "":
 				a.Name = string(rune('A' + i))
@@ -278,6 +371,11 @@ func (s *Scenario) fill() {
 	a := &s.Application
 	orDefault(&a.Dir, ".")
 	orDefault(&a.Instances, 1)
+	if s.Files != nil {
+		// What a process keeps in its memory of a file may be of the last run.
+		orDefault(&a.Restart, RestartAlways)
+		orDefault(&s.Files.Power, PowerOrdered)
+	}
 	orDefault(&a.Restart, RestartOnDoubt)
 	orDefault(&a.Ready.Status, 200)
 	orDefault(&a.Ready.Timeout, 30*time.Second)

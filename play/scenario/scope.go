@@ -22,6 +22,8 @@ var (
 	baseNames     = []string{"work", "dir"}
 	instanceNames = []string{"port", "url", "instance", "postgres.url", "postgres.host", "postgres.port",
 		"postgres.user", "postgres.password", "postgres.database", "postgres.ca"}
+	// filesDir is known beforehand where there is a file gate.
+	filesDir = "files.dir"
 )
 
 // scopeOf tells the scope of the text at a key and, for a text of the set-up,
@@ -30,6 +32,8 @@ func scopeOf(key string) (scope, int) {
 	top, rest, _ := strings.Cut(key, ".")
 	section, index, _ := strings.Cut(top, "[")
 	switch section {
+	case "build":
+		return beforehand, 0
 	case "application":
 		if strings.HasPrefix(rest, "build") || rest == "dir" {
 			return beforehand, 0
@@ -57,6 +61,9 @@ func (c *checker) placeholders(t text, captured map[string]capture) {
 		return
 	}
 	known := slices.Clone(baseNames)
+	if c.has("files") {
+		known = append(known, filesDir)
+	}
 	if where >= running {
 		for _, n := range instanceNames {
 			if !strings.HasPrefix(n, "postgres.") || c.has("postgres") {
@@ -104,6 +111,8 @@ func (c *checker) unknown(name string, where scope, known []string, captured map
 			return ""
 		}
 		return "${postgres.ca} has a value only with postgres.tls: true"
+	case name == filesDir:
+		return "${files.dir} has no value: the scenario has no files section"
 	case strings.HasPrefix(name, "postgres.") && !c.has("postgres") && slices.Contains(instanceNames, name):
 		return fmt.Sprintf("${%s} has no value: the scenario has no postgres section", name)
 	case slices.Contains(instanceNames, name):

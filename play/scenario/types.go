@@ -64,6 +64,40 @@ func (r *Restart) unmarshal(d *decoder, n *yaml.Node, key string) {
 	*r = Restart(n.Value)
 }
 
+func (m *PowerModel) unmarshal(d *decoder, n *yaml.Node, key string) {
+	known := []string{string(PowerOrdered), string(PowerWeak)}
+	if n.ShortTag() != "!!str" || !slices.Contains(known, n.Value) {
+		d.fail(n, key, "%s is not understood; %s", kindOf(n), suggest(n.Value, "choices", known))
+		return
+	}
+	*m = PowerModel(n.Value)
+}
+
+func (s *Schedules) unmarshal(d *decoder, n *yaml.Node, key string) {
+	if n.Kind != yaml.SequenceNode {
+		s.add(d, n, key)
+		return
+	}
+	for i, c := range n.Content {
+		s.add(d, resolve(c), fmt.Sprintf("%s[%d]", key, i))
+	}
+	if len(n.Content) == 0 {
+		d.fail(n, key, "is empty: remove the key to play all kinds of schedules")
+	}
+}
+
+func (s *Schedules) add(d *decoder, n *yaml.Node, key string) {
+	var known []string
+	for _, k := range ScheduleKinds() {
+		known = append(known, string(k))
+	}
+	if n.ShortTag() != "!!str" || !slices.Contains(known, n.Value) {
+		d.fail(n, key, "%s is not understood; %s", kindOf(n), suggest(n.Value, "kinds of schedules", known))
+		return
+	}
+	*s = append(*s, ScheduleKind(n.Value))
+}
+
 func (q *SQLs) unmarshal(d *decoder, n *yaml.Node, key string) {
 	if n.Kind != yaml.SequenceNode {
 		q.add(d, n, key)

@@ -1,5 +1,10 @@
 package oracle
 
+import (
+	"strconv"
+	"strings"
+)
+
 // Type is what the oracle needs to know of a column's type.
 type Type string
 
@@ -30,13 +35,18 @@ type Table struct {
 	Columns []Column `json:"columns"`
 	// Key are the indexes of the primary key's columns; empty without one.
 	Key []int `json:"key,omitempty"`
+	// Value: the table is one thing with one row, such as a file with its
+	// content, and is named by its name alone.
+	Value bool `json:"value,omitempty"`
 	// Rows hold each cell as text; nil is NULL. The order means nothing.
 	Rows [][]*string `json:"rows"`
 }
 
 // Response is what one request was answered.
 type Response struct {
-	// Status is the HTTP status; 0 when no answer came, and then Err says why.
+	// Status is the HTTP status; 0 when no answer came, and then Err says why. A
+	// program that was run has 200 for exit status 0, 503 for 75 (EX_TEMPFAIL of
+	// sysexits.h: try again) and 500 for all others.
 	Status int `json:"status"`
 	// Header has the compared headers only (Location, ETag).
 	Header map[string]string `json:"header,omitempty"`
@@ -47,9 +57,39 @@ type Response struct {
 	// Broken: the application broke off without an answer, of its own. It counts
 	// as a server error, unlike an answer that was dropped on purpose.
 	Broken bool `json:"broken,omitempty"`
+	// Program: it is the end of a program, with the exit status Exit; Body is its
+	// standard output.
+	Program bool `json:"program,omitempty"`
+	Exit    int  `json:"exit,omitempty"`
 	// Codes are the error codes (SQLSTATE) that the gates saw answered to
 	// this actor's steps, in order.
 	Codes []string `json:"codes,omitempty"`
+}
+
+// String is the answer for people: the status and the body, in one line.
+func (r *Response) String() string {
+	s := r.word()
+	if r.Status == 0 {
+		if r.Err != "" {
+			s += ": " + r.Err
+		}
+		return s
+	}
+	if b := strings.TrimSpace(r.Body); b != "" {
+		s += " " + b
+	}
+	return s
+}
+
+// word is the status: "200", "exit 1".
+func (r *Response) word() string {
+	switch {
+	case r.Status == 0:
+		return "no answer"
+	case r.Program:
+		return "exit " + strconv.Itoa(r.Exit)
+	}
+	return strconv.Itoa(r.Status)
 }
 
 // Outcome is all that can be seen after a run.
@@ -75,4 +115,11 @@ const (
 	ServerError     Kind = "server error only under concurrency"
 	WriteSkew       Kind = "write skew or other non-serializable outcome"
 	Invariant       Kind = "invariant violated"
+	// The kinds of what only shows on files. The oracle itself does not give
+	// them: who plays a crash or looks at the files does.
+	TornFile         Kind = "torn file"
+	TempCollision    Kind = "temp-name collision"
+	LostAcknowledged Kind = "lost acknowledged write"
+	StaleLock        Kind = "stale lock broken"
+	LeftOver         Kind = "left-over file"
 )

@@ -3,7 +3,6 @@ package oracle
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -34,20 +33,27 @@ func (t *trial) answered(actors ...int) string {
 	var names, statuses []string
 	for _, a := range actors {
 		names = append(names, t.o.name(a))
-		statuses = append(statuses, strconv.Itoa(t.response(a).Status))
+		statuses = append(statuses, t.response(a).word())
+	}
+	was := "was answered "
+	if len(actors) > 0 && t.response(actors[0]).Program {
+		was = "ended with "
 	}
 	if len(actors) == 1 {
-		return names[0] + " was answered " + statuses[0]
+		return names[0] + " " + was + statuses[0]
 	}
 	if len(slices.Compact(slices.Clone(statuses))) == 1 {
 		both := "both"
 		if len(actors) > 2 {
 			both = "all"
 		}
+		if was == "ended with " {
+			return fmt.Sprintf("%s %s ended with %s", enumerate(names, "and"), both, statuses[0])
+		}
 		return fmt.Sprintf("%s were %s answered %s", enumerate(names, "and"), both, statuses[0])
 	}
 	for i := range names {
-		names[i] += " was answered " + statuses[i]
+		names[i] += " " + was + statuses[i]
 	}
 	return enumerate(names, "and")
 }
@@ -111,8 +117,8 @@ func (t *trial) twinSentence(a int, c candidate) string {
 	if len(t.changed(a)) > 0 {
 		effect = " (" + strings.Join(t.changed(a), ", ") + ")"
 	}
-	status := c.runs[0].out.Responses[a].Status
-	return fmt.Sprintf("%s, but the change by one of them is not in the final state%s: the serial orders refuse one of them with %d", t.answered(actorsOf(who)...), effect, status)
+	status := c.runs[0].out.Responses[a].word()
+	return fmt.Sprintf("%s, but the change by one of them is not in the final state%s: the serial orders refuse one of them with %s", t.answered(actorsOf(who)...), effect, status)
 }
 
 // changed shows the cells that a changes when it runs alone, as they are now.
@@ -141,8 +147,8 @@ func (t *trial) duplicateSentence(e extra, copied string, refused []int) string 
 		s += fmt.Sprintf(": %s is there more than once", shorten(copied))
 	}
 	if len(refused) > 0 {
-		status := t.near[0].runs[0].out.Responses[refused[0]].Status
-		s += fmt.Sprintf("; %s, and the serial orders refuse one of them with %d", t.answered(actorsOf(t.acked)...), status)
+		status := t.near[0].runs[0].out.Responses[refused[0]].word()
+		s += fmt.Sprintf("; %s, and the serial orders refuse one of them with %s", t.answered(actorsOf(t.acked)...), status)
 	}
 	return s
 }
@@ -194,7 +200,12 @@ func (t *trial) serverErrorSentence(errors uint64) string {
 	}
 	s := t.answered(actorsOf(errors)...) + ", a server error that no serial order gives"
 	if codes := t.response(a).Codes; len(codes) > 0 {
-		s += " (the database answered " + strings.Join(codes, ", ") + ")"
+		codes = slices.Compact(codes)
+		who := "the database"
+		if codes[0][0] == 'E' { // an error of the system, and not an SQLSTATE
+			who = "a file operation"
+		}
+		s += " (" + who + " answered " + strings.Join(codes, ", ") + ")"
 	}
 	return s
 }

@@ -3,7 +3,6 @@ package oracle
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -57,17 +56,10 @@ func (o *Oracle) view(out *Outcome) *view {
 }
 
 func (o *Oracle) showAnswer(r *Response) string {
-	if r.Status == 0 {
-		if r.Err == "" {
-			return "no answer"
-		}
-		return "no answer: " + r.Err
+	if r.Status != 0 && o.hints.IgnoreResponses {
+		return r.word()
 	}
-	s := strconv.Itoa(r.Status)
-	if b := strings.TrimSpace(r.Body); b != "" && !o.hints.IgnoreResponses {
-		s += " " + b
-	}
-	return s
+	return r.String()
 }
 
 // exists is the label of a row with a constant key; its value says it is there.
@@ -85,6 +77,9 @@ func (o *Oracle) viewTable(v *view, t *Table) {
 	for _, row := range t.Rows {
 		key, stable := o.rowKey(t, p, row)
 		label := exists(t.Name, key)
+		if t.Value {
+			label = t.Name
+		}
 		if _, again := v.at[label]; !stable || again {
 			v.loose[t.Name] = append(v.loose[t.Name], o.looseRow(t, p, row))
 			continue
@@ -96,7 +91,11 @@ func (o *Oracle) viewTable(v *view, t *Table) {
 			}
 			w := writer{o: o}
 			w.cell(p.spots[c], p.docs[c], row[c], p.spots[c].name)
-			v.add(cell{label: label + "." + t.Columns[c].Name, table: t.Name, canon: string(w.text), shown: showCell(row[c])})
+			sep := "."
+			if t.Value {
+				sep = " "
+			}
+			v.add(cell{label: label + sep + t.Columns[c].Name, table: t.Name, canon: string(w.text), shown: showCell(row[c])})
 		}
 	}
 	slices.SortFunc(v.loose[t.Name], func(a, b cell) int { return strings.Compare(a.canon, b.canon) })
@@ -104,6 +103,9 @@ func (o *Oracle) viewTable(v *view, t *Table) {
 
 // rowKey names a row by its primary key if that is the same in every run.
 func (o *Oracle) rowKey(t *Table, p *plan, row []*string) (string, bool) {
+	if t.Value {
+		return "", len(t.Rows) == 1
+	}
 	if len(t.Key) == 0 {
 		return "", false
 	}

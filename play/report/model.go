@@ -97,6 +97,21 @@ type Finding struct {
 	Replays   int `json:"replays"`
 	// File is where the schedule was saved, for `holdfast replay`.
 	File string `json:"file,omitempty"`
+	// Fault is what was done to an actor, beside the interleaving.
+	Fault *Fault `json:"fault,omitempty"`
+}
+
+// Fault is what is done to an actor in a schedule.
+type Fault struct {
+	// Kind is that of the schedule: pause, crash, power-loss or retry.
+	Kind string `json:"kind"`
+	// Actor has it done to it, after so many of its steps, its request counted.
+	Actor int `json:"actor"`
+	After int `json:"after"`
+	// Undelivered: one more step is made, of which the actor does not hear.
+	Undelivered bool `json:"undelivered,omitempty"`
+	// State is, for a loss of power, the digest of what it leaves.
+	State string `json:"state,omitempty"`
 }
 
 // Row is one line of a timeline: one actor does one thing.
@@ -110,7 +125,7 @@ type Row struct {
 	// own part only.
 	Touch string `json:"touch,omitempty"`
 	// Kind: "request", "step", "blocked", "woke", "pause" (after its
-	// snapshot), "response".
+	// snapshot), "response", "fault".
 	Kind string `json:"kind"`
 }
 
@@ -122,6 +137,7 @@ const (
 	RowWoke     = "woke"     // that step went on and was answered
 	RowPause    = "pause"    // a step was stopped after its snapshot
 	RowResponse = "response" // the actor's request was answered
+	RowFault    = "fault"    // what was done to the actor: killed, paused, the power went off
 )
 
 // Outcome is an outcome prepared for people: only what differs anywhere.

@@ -33,6 +33,8 @@ type Saved struct {
 	// Inside: statements stop after their snapshots and take two choices each.
 	Inside   bool             `json:"inside_one_statement"`
 	Schedule explore.Schedule `json:"schedule"`
+	// Fault is what is done to an actor; the schedule follows from it.
+	Fault *Fault `json:"fault,omitempty"`
 	// Steps are the labels of the steps, one for each choice. A replay that
 	// meets another label has diverged.
 	Steps []string `json:"steps"`
@@ -106,7 +108,8 @@ func (s *Saved) check() (field, problem string) {
 
 func kinds() []oracle.Kind {
 	return []oracle.Kind{oracle.Deadlock, oracle.LostUpdate, oracle.DuplicateEffect, oracle.PartialEffect,
-		oracle.ServerError, oracle.WriteSkew, oracle.Invariant}
+		oracle.ServerError, oracle.WriteSkew, oracle.Invariant, oracle.TornFile, oracle.TempCollision,
+		oracle.LostAcknowledged, oracle.StaleLock, oracle.LeftOver}
 }
 
 // WriteSaved writes s to path, in a folder that exists. A Format of 0 becomes

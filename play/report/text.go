@@ -166,7 +166,7 @@ func (p *textPrinter) finding(i int) {
 	p.line()
 	p.outcomes(f)
 	p.line()
-	p.paragraph("schedule: ", r.scheduleWords(f.Schedule), plain)
+	p.paragraph("schedule: ", r.scheduleWords(f), plain)
 	confirmed := yellow
 	if f.sure() {
 		confirmed = green
@@ -253,6 +253,8 @@ func (p *textPrinter) rowCell(row Row, width int) []piece {
 			s = red
 		}
 		add(s, wrap(text, width, limit))
+	case RowFault:
+		add(yellow, wrap(text, width, limit+1))
 	case RowWoke:
 		add(dim, shortenLines(text, width, 1)) // it stands above already
 	default:
@@ -272,6 +274,9 @@ func (p *textPrinter) rowCell(row Row, width int) []piece {
 
 // failedAnswer reports whether a response is a server error or none at all.
 func failedAnswer(text string) bool {
+	if strings.HasPrefix(text, "exit 0") {
+		return false
+	}
 	return text == "" || text[0] == '5' || text[0] < '0' || text[0] > '9'
 }
 

@@ -66,12 +66,41 @@ func (r *Report) check() error {
 	return nil
 }
 
-func (r *Report) scheduleWords(s explore.Schedule) string {
-	names := make([]string, len(s))
-	for i, a := range s {
-		names[i] = r.actorName(a)
+func (r *Report) scheduleWords(f *Finding) string {
+	var names []string
+	for i, a := range f.Schedule {
+		if ft := f.Fault; ft != nil && i == ft.After {
+			names = append(names, "["+ft.words(r)+"]")
+		}
+		names = append(names, r.actorName(a))
+	}
+	if ft := f.Fault; ft != nil && ft.After >= len(f.Schedule) {
+		names = append(names, "["+ft.words(r)+"]")
 	}
 	return strings.Join(names, " ")
+}
+
+// words say what is done, in a line of a schedule.
+func (ft *Fault) words(r *Report) string {
+	name := r.actorName(ft.Actor)
+	step := ""
+	if ft.Undelivered {
+		step = " after one more step"
+	}
+	switch ft.Kind {
+	case "pause":
+		return name + " is paused"
+	case "crash":
+		return name + " is killed" + step
+	case "power-loss":
+		return "the power fails"
+	case "retry":
+		if ft.After >= 1 && step == "" {
+			return "no answer reaches " + name + ", which asks again"
+		}
+		return name + " is killed" + step + ", and asked again"
+	}
+	return ft.Kind
 }
 
 // heading is the kind of a finding for people, and where the race is.

@@ -23,7 +23,6 @@ type performer struct {
 	done chan struct{}
 	own  identity
 	now  identity
-	err  error
 }
 
 func newPerformer() (*performer, error) {

@@ -55,7 +55,7 @@ func (s State) Tables(rename func(path string) string) []oracle.Table {
 
 func (n Node) table(path string) oracle.Table {
 	text, typ := content(path, n.Data)
-	return oracle.Table{Name: FileTable(path), Columns: []oracle.Column{{Name: "content", Type: typ}}, Rows: [][]*string{{&text}}}
+	return oracle.Table{Name: FileTable(path), Value: true, Columns: []oracle.Column{{Name: "content", Type: typ}}, Rows: [][]*string{{&text}}}
 }
 
 // content is a file as a cell. The type of a file that is called .json, .yaml or

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/holdfast-dev/holdfast/play/explore"
 	"github.com/holdfast-dev/holdfast/play/gate"
@@ -51,6 +50,15 @@ func (r *run) serving(ev arrival) *actor {
 func (r *run) arrived(ctx context.Context, s *heldStep) {
 	key := connKey{s.at.Name(), s.Conn}
 	f := r.focus
+	if i := r.world.belongs(s.Step); i >= 0 && !s.Quiet {
+		if r.actors[i].phase == fresh {
+			r.world.stray(s.Label)
+			r.pass(ctx, s)
+			return
+		}
+		r.enqueue(r.actors[i], s)
+		return
+	}
 	switch {
 	case s.Quiet, r.owners[key] == nil && r.world.background(s.Label):
 		r.pass(ctx, s)
@@ -94,10 +102,11 @@ func (r *run) enqueue(a *actor, s *heldStep) {
 		return
 	}
 	switch a.phase {
-	case running:
+	case running, done:
 		a.phase = held
-	case done:
-		a.phase = held
+		if r.polls(a, s) {
+			a.phase = polling
+		}
 	case asleep:
 		a.phase = held
 		r.sleeperWoke(a)
@@ -113,6 +122,9 @@ func (r *run) answered(ctx context.Context, ev arrival) {
 		return // of a step that was passed
 	}
 	a.answer = ev.Answer
+	if ev.Step != nil {
+		r.made(a, ev)
+	}
 	key := connKey{a.step.at.Name(), a.step.Conn}
 	if ev.Answer.Code != "" {
 		// An error aborts the open transaction at once: its locks end here, and
@@ -179,6 +191,9 @@ func (r *run) closed(ev arrival) {
 	delete(r.owners, key)
 	gone := func(s *heldStep) bool { return s.at == ev.from && s.Conn == ev.Conn }
 	for _, a := range r.actors {
+		if a.killed {
+			continue
+		}
 		delete(a.locks, key)
 		if a.step != nil && gone(a.step) {
 			a.step, a.answer, a.lost = nil, nil, true
@@ -195,12 +210,13 @@ func (r *run) closed(ev arrival) {
 // replied takes in the answer to a request.
 func (r *run) replied(rep reply) {
 	a := r.actors[rep.actor]
-	a.reply = &rep.response
-	text := fmt.Sprintf("%d %s", rep.response.Status, strings.TrimSpace(rep.response.Body))
-	if rep.response.Status == 0 {
-		text = "no answer: " + rep.response.Err
+	a.over = true
+	if a.killed {
+		return
 	}
-	r.addRow(report.Row{Actor: a.number, Kind: "response", Step: text})
+	a.reply = &rep.response
+	r.world.acknowledged(a.number)
+	r.addRow(report.Row{Actor: a.number, Kind: report.RowResponse, Step: rep.response.String()})
 	switch a.phase {
 	case asleep:
 		a.phase = done

@@ -60,7 +60,7 @@ func Bench(ctx context.Context, sc *scenario.Scenario, o BenchOptions) (f Figure
 	if err != nil {
 		return f, err
 	}
-	defer func() { err = errors.Join(err, p.world.close()) }()
+	defer func() { err = errors.Join(err, p.stage.close()) }()
 	if err := p.serial(ctx); err != nil {
 		return f, err
 	}
@@ -84,11 +84,11 @@ func (p *player) benchSearch(ctx context.Context, began time.Time, f *Figures, o
 	var first []string
 	for range o.Repeats {
 		var visited []string
-		res, err := explore.Explore(ctx, p.world, explore.Options{Visit: func(r explore.Run) error {
+		res, err := explore.Explore(ctx, p.stage, explore.Options{Visit: func(r explore.Run) error {
 			s := r.Trace.Schedule()
 			visited = append(visited, s.String())
 			f.Steps = max(f.Steps, len(s))
-			v := p.oracle.Judge(p.world.outcome)
+			v := p.oracle.Judge(p.stage.left())
 			if v.OK {
 				return nil
 			}
@@ -116,11 +116,13 @@ func (p *player) benchSearch(ctx context.Context, began time.Time, f *Figures, o
 
 // benchRate makes random runs.
 func (p *player) benchRate(ctx context.Context, f *Figures, o BenchOptions) error {
-	p.world.resets = nil
+	if p.world != nil {
+		p.world.resets = nil
+	}
 	began := time.Now()
-	res, err := explore.Explore(ctx, p.world, explore.Options{Random: o.Runs, Seed: 1,
+	res, err := explore.Explore(ctx, p.stage, explore.Options{Random: o.Runs, Seed: 1,
 		Visit: func(explore.Run) error {
-			p.oracle.Judge(p.world.outcome)
+			p.oracle.Judge(p.stage.left())
 			return nil
 		}})
 	if err != nil {
@@ -128,6 +130,9 @@ func (p *player) benchRate(ctx context.Context, f *Figures, o BenchOptions) erro
 	}
 	f.Rate = float64(res.Runs) / time.Since(began).Seconds()
 	f.Inconclusive += res.Inconclusive
+	if p.world == nil {
+		return nil
+	}
 	r := slices.Sorted(slices.Values(p.world.resets))
 	if len(r) > 0 {
 		f.ResetMedian, f.ResetP99 = r[len(r)/2], r[len(r)*99/100]

@@ -58,7 +58,8 @@ func simpler(a, b explore.Schedule) bool {
 
 // kinds in the order in which findings are shown.
 var kinds = []oracle.Kind{oracle.LostUpdate, oracle.DuplicateEffect, oracle.Deadlock, oracle.PartialEffect,
-	oracle.WriteSkew, oracle.ServerError, oracle.Invariant}
+	oracle.WriteSkew, oracle.ServerError, oracle.Invariant, oracle.TornFile, oracle.TempCollision,
+	oracle.LostAcknowledged, oracle.StaleLock, oracle.LeftOver}
 
 // ordered lists the groups, the most telling first.
 func (p *player) ordered() []*group {
@@ -83,6 +84,10 @@ func (p *player) confirm(ctx context.Context, pass string, row *report.Pass) err
 	}
 	if err := p.serialAgain(ctx); err != nil {
 		return err
+	}
+	if p.files != nil {
+		p.files.watching = true
+		defer func() { p.files.watching = false }()
 	}
 	shown := map[string]bool{}
 	alike := map[string]int{}
@@ -109,6 +114,15 @@ func (p *player) confirm(ctx context.Context, pass string, row *report.Pass) err
 			continue
 		}
 		shown[g.place()] = true
+		if p.files != nil {
+			// Of one kind on the same files, the first shown is the simplest.
+			at := string(f.Kind) + strings.TrimPrefix(g.place(), string(g.verdict.Kind))
+			if shown[at+" refined"] {
+				alike[at]++
+				continue
+			}
+			shown[at+" refined"] = true
+		}
 		p.report.Findings = append(p.report.Findings, *f)
 	}
 	for place, n := range alike {
@@ -137,12 +151,12 @@ func (g *group) place() string {
 // serialAgain checks with fresh processes that the serial orders of all
 // requests still give what they gave.
 func (p *player) serialAgain(ctx context.Context) error {
-	p.world.doubt = true
-	for _, order := range oracle.Orders(len(p.world.senders)) {
-		if len(order) < len(p.world.senders) {
+	p.stage.replace()
+	for _, order := range oracle.Orders(len(p.stage.actors())) {
+		if len(order) < len(p.stage.actors()) {
 			continue
 		}
-		out, err := p.serialRun(ctx, order, 0)
+		out, err := p.serialRun(ctx, order, false)
 		if err != nil {
 			return err
 		}
@@ -168,12 +182,16 @@ func (p *player) replayGroup(ctx context.Context, pass string, g *group) (*repor
 			continue
 		}
 		confirmed++
-		events, outcome = ev, p.world.outcome
+		events, outcome = ev, p.stage.left()
 	}
 	if confirmed < replays {
 		return nil, nil
 	}
-	f := p.finding(pass, g.verdict, g.schedule, outcome)
+	verdict := g.verdict
+	if p.files != nil {
+		verdict = p.refine(verdict, p.files.gate.Log())
+	}
+	f := p.finding(pass, verdict, g.schedule, outcome)
 	f.Times, f.Confirmed, f.Replays = g.times, confirmed, replays
 	if err := p.save(f, pass, events, outcome); err != nil {
 		return nil, err
@@ -185,7 +203,7 @@ func (p *player) replayGroup(ctx context.Context, pass string, g *group) (*repor
 // inconclusive.
 func (p *player) replayOnce(ctx context.Context, s explore.Schedule) (*oracle.Verdict, []explore.Event, error) {
 	var events []explore.Event
-	actors, err := explore.Replay(ctx, p.world, s, &events)
+	actors, err := explore.Replay(ctx, p.stage, s, &events)
 	if errors.Is(err, explore.ErrInconclusive) {
 		return nil, events, nil
 	}
@@ -197,14 +215,14 @@ func (p *player) replayOnce(ctx context.Context, s explore.Schedule) (*oracle.Ve
 			return nil, events, nil // the schedule ends too early
 		}
 	}
-	v := p.oracle.Judge(p.world.outcome)
+	v := p.oracle.Judge(p.stage.left())
 	return &v, events, nil
 }
 
 // finding fills in what people read.
 func (p *player) finding(pass string, v oracle.Verdict, s explore.Schedule, out oracle.Outcome) *report.Finding {
 	f := &report.Finding{Kind: v.Kind, Sentence: v.Sentence, Inside: pass == passInside, Schedule: s,
-		Rows: p.world.current.rows}
+		Rows: p.stage.last().rows}
 	observed, serial := p.oracle.Compare(out)
 	f.Observed = outcomeOf(observed)
 	for _, o := range serial {
@@ -223,6 +241,14 @@ func outcomeOf(s oracle.Shown) report.Outcome {
 
 // save writes the schedule of a finding beside the others.
 func (p *player) save(f *report.Finding, pass string, events []explore.Event, out oracle.Outcome) error {
+	steps := make([]string, len(events))
+	for i, e := range events {
+		steps[i] = e.Step
+	}
+	return p.saveSteps(f, pass, steps, out)
+}
+
+func (p *player) saveSteps(f *report.Finding, pass string, steps []string, out oracle.Outcome) error {
 	if p.opts.SaveDir == "" {
 		return nil
 	}
@@ -238,10 +264,8 @@ func (p *player) save(f *report.Finding, pass string, events []explore.Event, ou
 		return err
 	}
 	saved := report.Saved{Format: report.SavedFormat, Holdfast: p.opts.Version, Scenario: rel, Name: p.sc.Name,
-		Kind: f.Kind, Sentence: f.Sentence, Pass: pass, Inside: f.Inside, Schedule: f.Schedule, Outcome: out}
-	for _, e := range events {
-		saved.Steps = append(saved.Steps, e.Step)
-	}
+		Kind: f.Kind, Sentence: f.Sentence, Pass: pass, Inside: f.Inside, Schedule: f.Schedule, Fault: f.Fault,
+		Steps: steps, Outcome: out}
 	if err := report.WriteSaved(file, saved); err != nil {
 		return err
 	}

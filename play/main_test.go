@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-dev/holdfast/play/gate/file"
 )
 
 // The test binary is also the application under test: with testApp set in its
@@ -21,6 +23,7 @@ import (
 const testApp = "HOLDFAST_TEST_APP"
 
 func TestMain(m *testing.M) {
+	file.ShimMain(os.Args)
 	if variant := os.Getenv(testApp); variant != "" {
 		if err := serveApp(variant); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -77,15 +77,20 @@ func (e *SerialError) Unwrap() error { return e.Err }
 
 // player plays one scenario.
 type player struct {
-	sc      *scenario.Scenario
-	opts    Options
+	sc    *scenario.Scenario
+	opts  Options
+	stage stage
+	// The stage is one of the two.
 	world   *world
+	files   *files
 	oracle  *oracle.Oracle
 	report  *report.Report
 	groups  map[string]*group
 	notes   map[string]bool
 	unknown map[string]string
 	started time.Time
+	// alone is what the first actor is answered when it runs alone.
+	alone *oracle.Response
 	// splittable tables were written by statements with an inside.
 	splittable map[string]bool
 }
@@ -97,9 +102,15 @@ func Run(ctx context.Context, sc *scenario.Scenario, opts Options) (rep *report.
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.world.close()) }()
+	defer func() { err = errors.Join(err, p.stage.close()) }()
 	if err := p.serial(ctx); err != nil {
 		return nil, err
+	}
+	if p.files != nil {
+		if err := p.filePasses(ctx); err != nil {
+			return nil, err
+		}
+		return p.finish(), nil
 	}
 	if err := p.pass(ctx, passBetween); err != nil {
 		return nil, err
@@ -116,22 +127,37 @@ func Run(ctx context.Context, sc *scenario.Scenario, opts Options) (rep *report.
 func newPlayer(ctx context.Context, sc *scenario.Scenario, opts Options) (*player, error) {
 	p := &player{sc: sc, opts: opts, groups: map[string]*group{}, notes: map[string]bool{},
 		unknown: map[string]string{}, splittable: map[string]bool{}, started: time.Now()}
-	var err error
-	if p.world, err = newWorld(ctx, sc, opts); err != nil {
+	if err := p.open(ctx); err != nil {
 		return nil, err
 	}
-	actors := len(p.world.senders)
+	actors := len(p.stage.actors())
 	p.oracle = oracle.New(actors, oracle.Hints{NoiseColumns: sc.Noise.Columns, IDColumns: sc.Noise.IDs,
 		TimeColumns: sc.Noise.Times, NoiseJSON: sc.Noise.JSON, IgnoreResponses: !sc.Observe.Responses})
 	p.report = &report.Report{Holdfast: opts.Version, Scenario: sc.File, Name: sc.Name, Findings: []report.Finding{}}
-	for i, a := range p.world.senders {
-		request := p.world.requests[i].String()
-		if name := p.world.name(i); a.Name != name {
+	for i, a := range p.stage.actors() {
+		request := p.stage.asks(i)
+		if name := p.stage.name(i); a.Name != name {
 			request = a.Name + ": " + request
 		}
-		p.report.Actors = append(p.report.Actors, report.Actor{Name: p.world.name(i), Request: request, Instance: a.Instance})
+		p.report.Actors = append(p.report.Actors, report.Actor{Name: p.stage.name(i), Request: request, Instance: a.Instance})
 	}
 	return p, nil
+}
+
+// open makes the stage that the scenario asks for.
+func (p *player) open(ctx context.Context) (err error) {
+	if p.sc.Files != nil {
+		if p.files, err = newFiles(ctx, p.sc, p.opts); err != nil {
+			return err
+		}
+		p.stage = p.files
+		return nil
+	}
+	if p.world, err = newWorld(ctx, p.sc, p.opts); err != nil {
+		return err
+	}
+	p.stage = p.world
+	return nil
 }
 
 // serialShift is how far sequences are advanced for the second run of each
@@ -141,15 +167,18 @@ const serialShift = 1009
 // serial runs every order of every subset of the requests, twice each.
 func (p *player) serial(ctx context.Context) error {
 	p.opts.phase("serial orders")
-	orders := oracle.Orders(len(p.world.senders))
+	orders := oracle.Orders(len(p.stage.actors()))
 	for _, order := range orders {
-		for _, shift := range []int64{0, serialShift} {
-			out, err := p.serialRun(ctx, order, shift)
+		for _, again := range []bool{false, true} {
+			out, err := p.serialRun(ctx, order, again)
 			if err != nil {
 				return err
 			}
 			if err := p.oracle.AddSerial(order, out); err != nil {
 				return fmt.Errorf("%s: %w", p.sc.File, err)
+			}
+			if len(order) == 1 && order[0] == 0 {
+				p.alone = out.Responses[0]
 			}
 			p.report.SerialRuns++
 			p.opts.update(report.Counts{Schedules: p.report.SerialRuns, Of: 2 * len(orders)})
@@ -158,6 +187,9 @@ func (p *player) serial(ctx context.Context) error {
 	if err := p.oracle.Ready(); err != nil {
 		return fmt.Errorf("%s: %w", p.sc.File, err)
 	}
+	if p.files != nil {
+		p.files.settled = true
+	}
 	return nil
 }
 
@@ -165,12 +197,12 @@ func (p *player) serial(ctx context.Context) error {
 const serialTries = 3
 
 // serialRun runs some requests one after the other.
-func (p *player) serialRun(ctx context.Context, order []int, shift int64) (oracle.Outcome, error) {
+func (p *player) serialRun(ctx context.Context, order []int, again bool) (oracle.Outcome, error) {
 	var err error
 	for range serialTries {
-		err = p.trySerial(ctx, order, shift)
+		err = p.trySerial(ctx, order, again)
 		if err == nil {
-			return p.world.outcome, nil
+			return p.stage.left(), nil
 		}
 		if !errors.Is(err, explore.ErrInconclusive) {
 			break
@@ -179,8 +211,8 @@ func (p *player) serialRun(ctx context.Context, order []int, shift int64) (oracl
 	return oracle.Outcome{}, &SerialError{Scenario: p.sc.File, Order: order, Err: err}
 }
 
-func (p *player) trySerial(ctx context.Context, order []int, shift int64) (err error) {
-	x, err := p.world.Begin(ctx)
+func (p *player) trySerial(ctx context.Context, order []int, again bool) (err error) {
+	x, err := p.stage.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -190,8 +222,8 @@ func (p *player) trySerial(ctx context.Context, order []int, shift int64) (err e
 			err = endErr
 		}
 	}()
-	if shift > 0 {
-		if err := p.world.database.snapshot.AdvanceSequences(ctx, shift); err != nil {
+	if again {
+		if err := p.stage.differ(ctx); err != nil {
 			return err
 		}
 	}
@@ -203,7 +235,7 @@ func (p *player) trySerial(ctx context.Context, order []int, shift int64) (err e
 		}
 		if x.Actors()[a].State == explore.Blocked {
 			return fmt.Errorf("request %s makes no progress although it is alone: raise budgets.step if it is slow",
-				p.world.name(a))
+				p.stage.name(a))
 		}
 	}
 	complete = true
@@ -214,8 +246,8 @@ func (p *player) trySerial(ctx context.Context, order []int, shift int64) (err e
 // learnSplit takes over what the last run met: tables written by statements
 // with an inside, and statements of unknown footprint.
 func (p *player) learnSplit() {
-	maps.Copy(p.splittable, p.world.current.splittable)
-	maps.Copy(p.unknown, p.world.current.unknown)
+	maps.Copy(p.splittable, p.stage.last().splittable)
+	maps.Copy(p.unknown, p.stage.last().unknown)
 }
 
 const (
@@ -277,9 +309,9 @@ const maxSearches = 20
 func (p *player) search(ctx context.Context) (res explore.Result, a *audit, err error) {
 	for range maxSearches {
 		clear(p.groups)
-		p.world.news = false
+		p.stage.learnt().news = false
 		a = &audit{}
-		res, err = explore.Explore(ctx, p.world, explore.Options{
+		res, err = explore.Explore(ctx, p.stage, explore.Options{
 			Bounded: p.opts.Bounded, Preemptions: p.opts.Preemptions, Random: p.opts.Random, Seed: p.opts.Seed,
 			MaxRuns: p.sc.Budgets.Schedules, MaxTime: max(time.Nanosecond, p.sc.Budgets.Time-time.Since(p.started)),
 			Visit: func(r explore.Run) error { return p.visit(r, a) },
@@ -288,7 +320,7 @@ func (p *player) search(ctx context.Context) (res explore.Result, a *audit, err 
 					Inconclusive: r.Inconclusive})
 			},
 		})
-		if err != nil || !p.world.news || res.Stopped == "time" {
+		if err != nil || !p.stage.learnt().news || res.Stopped == "time" {
 			break
 		}
 	}
@@ -298,7 +330,7 @@ func (p *player) search(ctx context.Context) (res explore.Result, a *audit, err 
 // visit judges one finished run.
 func (p *player) visit(r explore.Run, a *audit) error {
 	p.learnSplit()
-	v := p.oracle.Judge(p.world.outcome)
+	v := p.oracle.Judge(p.stage.left())
 	for _, n := range v.Notes {
 		p.notes[n] = true
 	}
@@ -306,7 +338,7 @@ func (p *player) visit(r explore.Run, a *audit) error {
 	if !v.OK {
 		p.found(r.Trace, v)
 	}
-	if p.world.news && p.opts.Random == 0 {
+	if p.stage.learnt().news && p.opts.Random == 0 {
 		return explore.ErrStop
 	}
 	return nil
@@ -332,8 +364,8 @@ func (p *player) leftOut(res explore.Result) string {
 // finish completes the report.
 func (p *player) finish() *report.Report {
 	r := p.report
-	r.Background = slices.Sorted(maps.Keys(p.world.learned))
-	for label := range p.world.strays {
+	r.Background = slices.Sorted(maps.Keys(p.stage.learnt().learned))
+	for label := range p.stage.learnt().strays {
 		p.notes["A statement came outside of any request and was let through: "+label] = true
 	}
 	for label, why := range p.unknown {
@@ -342,10 +374,10 @@ func (p *player) finish() *report.Report {
 	if noise := p.oracle.Noise(); len(noise) > 0 {
 		p.notes["Not compared or compared by equality only, since equal serial runs differ there: "+strings.Join(noise, ", ")] = true
 	}
-	for _, n := range p.world.database.snapshot.Notes() {
+	for _, n := range p.stage.notes() {
 		p.notes[n] = true
 	}
-	if p.world.restless >= patienceEnds {
+	if p.stage.learnt().restless >= patienceEnds {
 		p.notes["The application never sleeps; what it sends after an answer may be taken for another request's."] = true
 	}
 	r.Notes = slices.Sorted(maps.Keys(p.notes))

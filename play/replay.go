@@ -20,9 +20,19 @@ func Replay(ctx context.Context, sc *scenario.Scenario, saved *report.Saved, n i
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.world.close()) }()
+	defer func() { err = errors.Join(err, p.stage.close()) }()
 	if err := p.serial(ctx); err != nil {
 		return nil, err
+	}
+	if saved.Fault != nil && p.files != nil {
+		p.opts.phase("replay")
+		if err := p.replayFault(ctx, saved, n); err != nil {
+			return nil, err
+		}
+		return p.finish(), nil
+	}
+	if p.files != nil {
+		p.files.watching = true
 	}
 	if saved.Inside {
 		g := p.world.database.gate
@@ -54,10 +64,14 @@ func Replay(ctx context.Context, sc *scenario.Scenario, saved *report.Saved, n i
 		if v.OK {
 			continue
 		}
+		if p.files != nil {
+			refined := p.refine(*v, p.files.gate.Log())
+			v = &refined
+		}
 		if v.Kind == saved.Kind {
 			confirmed++
 		}
-		f = p.finding(saved.Pass, *v, saved.Schedule, p.world.outcome)
+		f = p.finding(saved.Pass, *v, saved.Schedule, p.stage.left())
 	}
 	if f != nil {
 		f.Times, f.Confirmed, f.Replays = confirmed, confirmed, n

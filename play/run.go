@@ -26,6 +26,7 @@ const (
 	serving              // its step is at the server, the answer is expected
 	waiting              // its step is at the server and waits for a lock
 	asleep               // waits inside the application
+	polling              // tries again and again what fails until another actor acts
 	done                 // answered, and nothing more to come
 )
 
@@ -70,13 +71,20 @@ type actor struct {
 	// lost: a connection with a step of it has ended. cut: the run was given up
 	// before it was answered.
 	lost, cut bool
-	codes     []string
+	// killed: its process was killed, so that nothing more comes from it.
+	killed bool
+	// over: whoever sent its request has an answer, or knows that none comes.
+	over  bool
+	codes []string
 	// locks are the accesses by which its open transactions may make others
 	// wait, by connection.
 	locks    map[connKey][]explore.Access
 	released time.Time // its step, to the server
 	blocked  time.Time // its step was first seen to wait
 	row      int       // of its latest step in the timeline
+	// tries are its steps that changed nothing, since another actor last did
+	// something that they depend on.
+	tries map[string]*try
 }
 
 // requestStep is the label of the first step of every actor.
@@ -89,7 +97,7 @@ func (a *actor) label() string {
 		return requestStep
 	case a.phase == paused:
 		return "rest of " + a.step.Shape
-	case a.phase == held:
+	case a.phase == held, a.phase == polling:
 		return a.queue[0].Shape
 	}
 	return ""
@@ -97,8 +105,20 @@ func (a *actor) label() string {
 
 // boundary is what a run needs of the world around it.
 type boundary interface {
-	// request is what an actor sends, client by whom.
-	request(actor int) (app.Request, *app.Client)
+	// asks is what an actor sends, for people, and send sends it and waits for
+	// the answer.
+	asks(actor int) string
+	send(ctx context.Context, actor int) oracle.Response
+	// acknowledged is told that an actor has its answer.
+	acknowledged(actor int)
+	// belongs tells whose a step is by where it comes from; -1 where requests
+	// share the application. sole: an actor's application is all its own, so
+	// that it waits for no other request inside it.
+	belongs(s *gate.Step) int
+	sole(actor int) bool
+	// exact: the gate makes the steps itself, so that each is answered, or known
+	// to wait, when it has been let through.
+	exact() bool
 	// look at all instances of the application at once.
 	look() ([]app.Look, error)
 	// busy reports whether a gate has something under way of which no event tells.
@@ -176,13 +196,17 @@ type reply struct {
 
 func newRun(ctx context.Context, w boundary, events chan arrival, actors int, split bool, step time.Duration) *run {
 	r := &run{world: w, events: events, split: split, limit: step,
-		owners: map[connKey]*actor{}, replies: make(chan reply, actors),
+		owners: map[connKey]*actor{}, replies: make(chan reply, 2*actors), // an actor may ask twice
 		dirty: map[string]bool{}, splittable: map[string]bool{}, unknown: map[string]string{}}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	for i := range actors {
-		r.actors = append(r.actors, &actor{number: i, locks: map[connKey][]explore.Access{}})
+		r.actors = append(r.actors, newActor(i))
 	}
 	return r
+}
+
+func newActor(number int) *actor {
+	return &actor{number: number, locks: map[connKey][]explore.Access{}, tries: map[string]*try{}}
 }
 
 // Actors implements explore.Execution.
@@ -220,7 +244,7 @@ func (r *run) Step(ctx context.Context, i int) (explore.Event, error) {
 	if r.failed != nil && errors.Is(r.failed, context.DeadlineExceeded) {
 		r.failed = inconclusive("step timed out", "%s: %q did not settle within %v", r.world.name(i), e.Step, r.limit)
 	}
-	e.Blocked = a.phase == waiting || a.phase == asleep
+	e.Blocked = a.phase == waiting || a.phase == asleep || a.phase == polling
 	return e, r.failed
 }
 
@@ -238,19 +262,27 @@ func (r *run) begin(ctx context.Context, a *actor) error {
 		a.row = r.addRow(report.Row{Actor: a.number, Kind: "step", Step: "… its effect: " + a.step.Text, Touch: a.step.Rest.String()})
 		return a.step.at.Resume(ctx, a.step.ID)
 	}
+	return r.release(ctx, a, report.RowStep)
+}
+
+// release lets the first of the actor's held steps through.
+func (r *run) release(ctx context.Context, a *actor, kind string) error {
 	s := a.queue[0]
 	a.queue = a.queue[1:]
 	a.step = s
 	s.half = r.split && s.Splittable
-	r.event.Footprint = s.Footprint
+	touch := s.Footprint
 	text := s.Text
 	if s.half {
-		r.event.Footprint = s.First
+		touch = s.First
 		text = "… its snapshot: " + text
 	}
+	if a.number == r.event.Actor {
+		r.event.Footprint = r.event.Footprint.Union(touch)
+	}
 	r.note(s)
-	a.row = r.addRow(report.Row{Actor: a.number, Kind: "step", Step: text, Touch: r.event.Footprint.String()})
-	if err := r.deadlockPause(ctx, r.event.Footprint); err != nil {
+	a.row = r.addRow(report.Row{Actor: a.number, Kind: kind, Step: text, Touch: touch.String()})
+	if err := r.deadlockPause(ctx, touch); err != nil {
 		return err
 	}
 	a.phase, a.released = serving, time.Now()
@@ -280,14 +312,9 @@ func (r *run) addRow(row report.Row) int {
 
 // send starts the actor's request in a goroutine of its own, which End waits for.
 func (r *run) send(a *actor) {
-	req, client := r.world.request(a.number)
 	a.phase = running
-	a.row = r.addRow(report.Row{Actor: a.number, Kind: "request", Step: req.String()})
-	r.wg.Go(func() {
-		// The error is in the response as well, in stable words.
-		resp, _ := client.Do(r.ctx, req)
-		r.replies <- reply{a.number, resp}
-	})
+	a.row = r.addRow(report.Row{Actor: a.number, Kind: report.RowRequest, Step: r.world.asks(a.number)})
+	r.wg.Go(func() { r.replies <- reply{a.number, r.world.send(r.ctx, a.number)} })
 }
 
 // deadlockPause waits until every waiter has had the server's deadlock check,
@@ -296,7 +323,7 @@ func (r *run) send(a *actor) {
 // check first after the cycle is closed would be the victim.
 func (r *run) deadlockPause(ctx context.Context, f explore.Footprint) error {
 	locks := f.Unknown || slices.ContainsFunc(f.Accesses, func(a explore.Access) bool { return a.Mode != explore.Read })
-	if !locks {
+	if !locks || r.world.exact() {
 		return nil
 	}
 	var last time.Time
@@ -406,4 +433,28 @@ func (r *run) responses() []*oracle.Response {
 		}
 	}
 	return out
+}
+
+// makeUndelivered lets the actor's next step happen, but not be heard of.
+func (r *run) makeUndelivered(ctx context.Context, actor int) error {
+	a := r.actors[actor]
+	s := a.queue[0]
+	r.note(s)
+	r.addRow(report.Row{Actor: actor, Kind: report.RowStep, Step: s.Text, Touch: s.Footprint.String()})
+	return s.at.Release(ctx, s.ID, false)
+}
+
+// sendAgain puts an actor back before its request.
+func (r *run) sendAgain(actor int) {
+	a := r.actors[actor]
+	*a = *newActor(actor)
+}
+
+// expectChange makes every try of a polling actor worth trying again.
+func (r *run) expectChange() {
+	for _, a := range r.actors {
+		for _, t := range a.tries {
+			t.due = true
+		}
+	}
 }

@@ -78,6 +78,11 @@ func (r *run) next(ctx context.Context, d time.Duration) error {
 // settleServing asks whether the actor's step waits for a lock: at once where
 // another open transaction holds something that it wants, else after a while.
 func (r *run) settleServing(ctx context.Context, a *actor) (time.Duration, error) {
+	if r.world.exact() {
+		if r.drain(); a.phase != serving {
+			return 0, nil
+		}
+	}
 	age := time.Since(a.released)
 	if !r.mayWait(a) && age < askAfter {
 		return askAfter - age, nil
@@ -103,6 +108,9 @@ func (r *run) settleServing(ctx context.Context, a *actor) (time.Duration, error
 // mayWait reports whether an open transaction of another actor holds a lock
 // that the actor's step at the server wants.
 func (r *run) mayWait(a *actor) bool {
+	if r.world.exact() {
+		return true
+	}
 	f := a.step.Footprint
 	for _, b := range r.actors {
 		if b == a {
@@ -157,7 +165,7 @@ func (r *run) settleRunning(ctx context.Context, a *actor, s *sleepWatch) (settl
 		// answered: the parked step is what it waits for.
 		return false, r.assignParked(a)
 	}
-	if idle >= patience && r.someoneElse(a) {
+	if idle >= patience && !r.world.sole(a.number) && r.someoneElse(a) {
 		a.phase = asleep
 		r.event.Footprint = explore.Anything("a request waited inside the application")
 		r.world.waited(a.number, r.event.Step, explore.Lock)
@@ -290,6 +298,12 @@ func (r *run) settleOthers(ctx context.Context) error {
 		if err := r.settleSleepers(ctx); err != nil {
 			return err
 		}
+		if a := r.due(); a != nil {
+			if err := r.tryAgain(ctx, a); err != nil {
+				return err
+			}
+			continue
+		}
 		blocked := r.inPhase(waiting)
 		if len(blocked) == 0 {
 			break
@@ -307,6 +321,12 @@ func (r *run) settleOthers(ctx context.Context) error {
 		if still && r.anyReady() {
 			break
 		}
+		if still && r.world.exact() {
+			if expired, err := r.expire(ctx, blocked); err != nil || !expired {
+				return err
+			}
+			continue
+		}
 		if err := r.next(ctx, time.Millisecond); err != nil {
 			// Nobody can go on and the time is up: no progress.
 			if !r.anyReady() && ctx.Err() != nil {
@@ -321,7 +341,7 @@ func (r *run) settleOthers(ctx context.Context) error {
 // stillWaiting reports whether all these actors wait for a lock, and for good:
 // with two of them there may be a cycle that the server is about to break.
 func (r *run) stillWaiting(ctx context.Context, blocked []*actor) (bool, error) {
-	if len(blocked) > 1 {
+	if len(blocked) > 1 && !r.world.exact() {
 		last := slices.MaxFunc(blocked, func(a, b *actor) int { return a.blocked.Compare(b.blocked) })
 		if d := time.Until(last.blocked.Add(deadlockAfter)); d > 0 {
 			if err := r.next(ctx, d); err != nil {

@@ -24,6 +24,7 @@ import (
 // world is everything around the runs: the server, the database behind its
 // gate, the instances of the application, and the clients.
 type world struct {
+	memory
 	sc     *scenario.Scenario
 	log    *slog.Logger
 	output io.Writer
@@ -40,18 +41,7 @@ type world struct {
 	clients  []*app.Client
 	events   chan arrival
 
-	learned map[string]bool // labels of steps that come while nothing is asked
-	strays  map[string]bool // labels of steps that came outside of any request
-
 	split bool
-	// together: some request sends several statements at once.
-	together bool
-	// restless counts the waits for quiet that were in vain, until one is not.
-	restless int
-	// exclusion are the steps that take or give back something inside the
-	// application; news is set when one is added.
-	exclusion map[insideStep][]explore.Access
-	news      bool
 	// current is the run under way or the last one; outcome is what it left.
 	current  *run
 	outcome  oracle.Outcome
@@ -66,13 +56,9 @@ type world struct {
 // a sink must not block.
 const eventBuffer = 1 << 12
 
-// idleTime is how long the application is watched for statements of its own.
-const idleTime = 200 * time.Millisecond
-
 func newWorld(ctx context.Context, sc *scenario.Scenario, o Options) (w *world, err error) {
 	w = &world{sc: sc, log: o.Logger, output: o.Output, events: make(chan arrival, eventBuffer),
-		learned: map[string]bool{}, strays: map[string]bool{},
-		exclusion: map[insideStep][]explore.Access{}, senders: sc.Actors()}
+		memory: newMemory(), senders: sc.Actors()}
 	if w.log == nil {
 		w.log = slog.New(slog.DiscardHandler)
 	}
@@ -147,7 +133,7 @@ func (w *world) open(ctx context.Context) error {
 	}
 	d.gate.Hold(true)
 	w.clean, w.doubt = true, false
-	return w.watchIdle(ctx)
+	return w.learnIdle(ctx, w.events)
 }
 
 func (w *world) startApps(ctx context.Context) error {
@@ -190,32 +176,39 @@ func (w *world) startApps(ctx context.Context) error {
 }
 
 // setUp makes the set-up requests, at instance 0, and keeps what they capture.
-func (w *world) setUp(ctx context.Context) error {
-	w.captured = scenario.Vars{}
-	client := app.NewClient(w.apps[0].Addr(), app.ClientOptions{})
+func (w *world) setUp(ctx context.Context) (err error) {
+	w.captured, err = sendSetup(ctx, w.sc, w.apps[0].Addr(), w.vars[0])
+	return err
+}
+
+// sendSetup makes the set-up requests of a scenario and returns what they
+// capture.
+func sendSetup(ctx context.Context, sc *scenario.Scenario, addr string, vars scenario.Vars) (scenario.Vars, error) {
+	captured := scenario.Vars{}
+	client := app.NewClient(addr, app.ClientOptions{})
 	defer client.Close()
-	for i, s := range w.sc.Setup {
-		req, err := s.HTTP.Expand(w.vars[0].With(w.captured))
+	for i, s := range sc.Setup {
+		req, err := s.HTTP.Expand(vars.With(captured))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		rctx, cancel := context.WithTimeout(ctx, w.sc.Budgets.Run)
+		rctx, cancel := context.WithTimeout(ctx, sc.Budgets.Run)
 		reply, err := client.Send(rctx, req)
 		cancel()
 		if err != nil {
-			return fmt.Errorf("%s: setup[%d] %s: %w", w.sc.File, i, req, err)
+			return nil, fmt.Errorf("%s: setup[%d] %s: %w", sc.File, i, req, err)
 		}
 		if !s.Accepts(reply.Status) {
-			return fmt.Errorf("%s: setup[%d] %s was answered %d, which is not what it expects: %s",
-				w.sc.File, i, req, reply.Status, reply.Body)
+			return nil, fmt.Errorf("%s: setup[%d] %s was answered %d, which is not what it expects: %s",
+				sc.File, i, req, reply.Status, reply.Body)
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.Capture)) {
-			if w.captured[name], err = reply.Capture(s.Capture[name]); err != nil {
-				return fmt.Errorf("%s: setup[%d].capture.%s: %w", w.sc.File, i, name, err)
+			if captured[name], err = reply.Capture(s.Capture[name]); err != nil {
+				return nil, fmt.Errorf("%s: setup[%d].capture.%s: %w", sc.File, i, name, err)
 			}
 		}
 	}
-	return nil
+	return captured, nil
 }
 
 // prepareActors fills in the requests, and opens a client for each. Ports and
@@ -237,39 +230,26 @@ func (w *world) prepareActors() error {
 	return nil
 }
 
-// watchIdle learns what the application sends while nothing is asked of it.
-func (w *world) watchIdle(ctx context.Context) error {
-	t := time.NewTimer(idleTime)
-	defer t.Stop()
-	for {
-		select {
-		case ev := <-w.events:
-			if ev.Kind != gate.Held {
-				continue
-			}
-			w.learned[ev.Step.Label] = true
-			if err := ev.from.Pass(ctx, ev.Step.ID); err != nil {
-				return err
-			}
-		case <-t.C:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
 // boundary
 
-func (w *world) request(actor int) (app.Request, *app.Client) {
-	return w.requests[actor], w.clients[actor]
+func (w *world) asks(actor int) string { return w.requests[actor].String() }
+
+// send sends the actor's request. The error is in the response as well, in
+// stable words.
+func (w *world) send(ctx context.Context, actor int) oracle.Response {
+	resp, _ := w.clients[actor].Do(ctx, w.requests[actor])
+	return resp
 }
 
-func (w *world) name(actor int) string { return string(rune('A' + actor)) }
+func (w *world) acknowledged(int) {}
 
-func (w *world) background(label string) bool { return w.learned[label] }
+// Requests share the instances, and a connection pool may give any connection
+// to any of them.
+func (w *world) belongs(*gate.Step) int { return -1 }
 
-func (w *world) stray(label string) { w.strays[label] = true }
+func (w *world) sole(int) bool { return false }
+
+func (w *world) exact() bool { return false }
 
 func (w *world) look() ([]app.Look, error) {
 	looks := make([]app.Look, len(w.apps))
@@ -295,37 +275,23 @@ func (w *world) tail() time.Duration {
 	return tail
 }
 
-func (w *world) wasQuiet(quiet bool) {
-	if quiet {
-		w.restless = 0
-		return
-	}
-	w.restless++
+// stage
+
+func (w *world) actors() []scenario.Actor { return w.senders }
+
+func (w *world) last() *run { return w.current }
+
+func (w *world) left() oracle.Outcome { return w.outcome }
+
+// differ advances the sequences: what comes from them then differs, and nothing
+// else does.
+func (w *world) differ(ctx context.Context) error {
+	return w.database.snapshot.AdvanceSequences(ctx, serialShift)
 }
 
-func (w *world) parallel() bool { return w.together }
+func (w *world) replace() { w.doubt = true }
 
-func (w *world) sendsInParallel() { w.together = true }
-
-// insideStep names a step that does something inside the application.
-type insideStep struct {
-	actor int
-	step  string
-}
-
-func (w *world) waited(actor int, step string, m explore.Mode) {
-	key := insideStep{actor, step}
-	a := explore.Access{Mode: m, Object: "inside the application"}
-	if slices.ContainsFunc(w.exclusion[key], func(b explore.Access) bool { return b.Mode == m }) {
-		return
-	}
-	w.exclusion[key] = append(w.exclusion[key], a)
-	w.news = true
-}
-
-func (w *world) inside(actor int, step string) []explore.Access {
-	return w.exclusion[insideStep{actor, step}]
-}
+func (w *world) notes() []string { return w.database.snapshot.Notes() }
 
 // Begin implements explore.System: the start state, with fresh processes where
 // they are wanted, and every actor before its request.
@@ -409,9 +375,14 @@ func (w *world) violated(ctx context.Context) ([]string, error) {
 func (w *world) ask(ctx context.Context, inv scenario.Invariant) (bool, error) {
 	w.database.gate.Hold(false)
 	defer w.database.gate.Hold(true)
-	client := app.NewClient(w.apps[0].Addr(), app.ClientOptions{})
+	return askInvariant(ctx, w.sc, w.apps[0].Addr(), inv)
+}
+
+// askInvariant sends an invariant's request.
+func askInvariant(ctx context.Context, sc *scenario.Scenario, addr string, inv scenario.Invariant) (bool, error) {
+	client := app.NewClient(addr, app.ClientOptions{})
 	defer client.Close()
-	rctx, cancel := context.WithTimeout(ctx, w.sc.Budgets.Run)
+	rctx, cancel := context.WithTimeout(ctx, sc.Budgets.Run)
 	defer cancel()
 	reply, err := client.Send(rctx, app.Request{Method: inv.Request.Method, Path: inv.Request.Path})
 	if err != nil {

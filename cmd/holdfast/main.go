@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/play/gate/file"
 )
 
 // Exit codes of every command.
@@ -24,7 +26,11 @@ const (
 // errFindings ends a command that ran and found something.
 var errFindings = errors.New("findings")
 
-func main() { os.Exit(run()) }
+func main() {
+	// A program behind the file gate is started through this one.
+	file.ShimMain(os.Args)
+	os.Exit(run())
+}
 
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -7,11 +7,13 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/holdfast-dev/holdfast/play/gate/file"
 	"github.com/holdfast-dev/holdfast/play/gate/postgres/cluster"
 	"github.com/holdfast-dev/holdfast/play/gate/postgres/cluster/clustertest"
 )
 
 func TestMain(m *testing.M) {
+	file.ShimMain(os.Args)
 	testscript.Main(m, map[string]func(){"holdfast": func() { os.Exit(run()) }})
 }
 

@@ -45,6 +45,11 @@ type Options struct {
 	// nowhere. It must be safe for concurrent use when shared by instances. The
 	// last 100 lines are kept for messages in any case.
 	Output io.Writer
+	// Stdout, if not nil, gets the standard output, whole and without a prefix.
+	// Output then gets the standard error only.
+	Stdout io.Writer
+	// Files are further open files of the program, from descriptor 3 on.
+	Files []*os.File
 	// Grace is how long Stop waits between SIGTERM and SIGKILL; 0 is 2 s.
 	Grace time.Duration
 	// Logger gets starts and stops at debug level; nil is nowhere.
@@ -130,6 +135,10 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	}
 	p.tail = &tail{prefix: fmt.Sprintf("app %d | ", o.Instance), out: o.Output}
 	p.cmd = command(o.Command, o.Dir, o.Env, p.tail)
+	p.cmd.ExtraFiles = o.Files
+	if o.Stdout != nil {
+		p.cmd.Stdout = o.Stdout
+	}
 	started := make(chan error)
 	go p.own(started)
 	if err := <-started; err != nil {

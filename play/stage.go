@@ -1,0 +1,117 @@
+package play
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/play/explore"
+	"github.com/holdfast-dev/holdfast/play/gate"
+	"github.com/holdfast-dev/holdfast/play/oracle"
+	"github.com/holdfast-dev/holdfast/play/scenario"
+)
+
+// stage is where a scenario is played: the application and what it keeps its
+// state in, behind a gate. There is one for PostgreSQL and one for files.
+type stage interface {
+	explore.System
+	actors() []scenario.Actor
+	name(actor int) string
+	// asks is what an actor sends, for people.
+	asks(actor int) string
+	// last is the run under way or the last one; left what it has left.
+	last() *run
+	left() oracle.Outcome
+	// differ makes the next run differ from others in what means nothing, such as
+	// the values of sequences.
+	differ(ctx context.Context) error
+	// replace the processes before the next run.
+	replace()
+	learnt() *memory
+	// notes say what a reader must know of the stage.
+	notes() []string
+	close() error
+}
+
+// memory is what a stage has learned from run to run.
+type memory struct {
+	learned map[string]bool // labels of steps that come while nothing is asked
+	strays  map[string]bool // labels of steps that came outside of any request
+	// together: some request sends several statements at once.
+	together bool
+	// restless counts the waits for quiet that were in vain, until one is not.
+	restless int
+	// exclusion are the steps that take or give back something inside the
+	// application; news is set when one is added.
+	exclusion map[insideStep][]explore.Access
+	news      bool
+}
+
+func newMemory() memory {
+	return memory{learned: map[string]bool{}, strays: map[string]bool{}, exclusion: map[insideStep][]explore.Access{}}
+}
+
+// insideStep names a step that does something inside the application.
+type insideStep struct {
+	actor int
+	step  string
+}
+
+func (m *memory) learnt() *memory { return m }
+
+func (m *memory) name(actor int) string { return string(rune('A' + actor)) }
+
+func (m *memory) background(label string) bool { return m.learned[label] }
+
+func (m *memory) stray(label string) { m.strays[label] = true }
+
+func (m *memory) wasQuiet(quiet bool) {
+	if quiet {
+		m.restless = 0
+		return
+	}
+	m.restless++
+}
+
+func (m *memory) parallel() bool { return m.together }
+
+func (m *memory) sendsInParallel() { m.together = true }
+
+func (m *memory) waited(actor int, step string, mode explore.Mode) {
+	key := insideStep{actor, step}
+	for _, b := range m.exclusion[key] {
+		if b.Mode == mode {
+			return
+		}
+	}
+	m.exclusion[key] = append(m.exclusion[key], explore.Access{Mode: mode, Object: "inside the application"})
+	m.news = true
+}
+
+func (m *memory) inside(actor int, step string) []explore.Access {
+	return m.exclusion[insideStep{actor, step}]
+}
+
+// idleTime is how long the application is watched for steps of its own.
+const idleTime = 200 * time.Millisecond
+
+// learnIdle learns what the application does while nothing is asked of it.
+func (m *memory) learnIdle(ctx context.Context, events <-chan arrival) error {
+	t := time.NewTimer(idleTime)
+	defer t.Stop()
+	for {
+		select {
+		case ev := <-events:
+			if ev.Kind != gate.Held {
+				continue
+			}
+			m.learned[ev.Step.Label] = true
+			if err := ev.from.Pass(ctx, ev.Step.ID); err != nil {
+				return err
+			}
+		case <-t.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/play/explore"
 	"github.com/holdfast-dev/holdfast/play/gate"
 	"github.com/holdfast-dev/holdfast/play/gate/file"
+	"github.com/holdfast-dev/holdfast/play/gate/file/sqlite"
 	"github.com/holdfast-dev/holdfast/play/gate/file/tree"
 	"github.com/holdfast-dev/holdfast/play/oracle"
 	"github.com/holdfast-dev/holdfast/play/scenario"
@@ -93,6 +94,9 @@ func newFiles(ctx context.Context, sc *scenario.Scenario, o Options) (f *files, 
 	f.gate, err = file.New(file.Config{Dirs: []string{f.dir}, Random: sc.Files.Random, Logger: f.log,
 		Sink: func(ev gate.Event) { f.events <- arrival{f.gate, ev} }})
 	if err != nil {
+		return f, err
+	}
+	if err = f.runSetup(ctx); err != nil {
 		return f, err
 	}
 	o.phase("start the application")
@@ -237,10 +241,31 @@ func (f *files) startService(ctx context.Context, i int) (*service, error) {
 	return s, nil
 }
 
+// runSetup runs the programs of the set-up, before the application starts.
+func (f *files) runSetup(ctx context.Context) error {
+	for i, s := range f.sc.Setup {
+		if len(s.Run) == 0 {
+			continue
+		}
+		words, err := s.Run.Expand(f.base)
+		if err != nil {
+			return err
+		}
+		env, err := scenario.Environment(s.Env, f.base)
+		if err != nil {
+			return err
+		}
+		if err := app.Build(ctx, words, f.sc.Dir, env); err != nil {
+			return fmt.Errorf("%s: setup[%d]: %w", f.sc.File, i, err)
+		}
+	}
+	return nil
+}
+
 // setUp makes the set-up requests, at instance 0, and keeps what they capture.
 func (f *files) setUp(ctx context.Context) (err error) {
 	f.captured = scenario.Vars{}
-	if len(f.sc.Setup) == 0 {
+	if !f.hasServices() {
 		return nil
 	}
 	s := f.services[0]
@@ -496,11 +521,27 @@ func (f *files) tables(s tree.State) []oracle.Table {
 			f.known[f.gate.StableName(p)] = true
 		}
 	}
-	return f.observed(shown.Tables(f.gate.StableName))
+	return f.observed(shown, f.gate.StableName)
 }
 
-// observed are the tables that the scenario wants compared.
-func (f *files) observed(tables []oracle.Table) []oracle.Table {
+// observed are the tables that the scenario wants compared. SQLite databases are
+// shown by their rows.
+func (f *files) observed(s tree.State, named func(string) string) []oracle.Table {
+	var tables []oracle.Table
+	for _, p := range slices.Sorted(maps.Keys(s)) {
+		if !sqlite.Is(s[p].Data) {
+			continue
+		}
+		rows, err := sqlite.Tables(context.Background(), s, p, named(p), f.work)
+		if err != nil {
+			text := firstLine(err)
+			rows = []oracle.Table{{Name: named(p), Value: true, Columns: []oracle.Column{{Name: "content", Type: oracle.Plain}}, Rows: [][]*string{{&text}}}}
+		}
+		tables = append(tables, rows...)
+	}
+	plain := s.Clone()
+	maps.DeleteFunc(plain, func(p string, n tree.Node) bool { return sqlite.Is(n.Data) || sqlite.Belongs(s, p) })
+	tables = append(plain.Tables(named), tables...)
 	if wanted := f.sc.Observe.Tables; len(wanted) > 0 {
 		tables = slices.DeleteFunc(tables, func(t oracle.Table) bool { return !slices.Contains(wanted, t.Name) })
 	}

@@ -188,7 +188,7 @@ func (f *files) stateTables(s tree.State, names map[string]string) []oracle.Tabl
 			shown[path] = n
 		}
 	}
-	return f.observed(shown.Tables(func(path string) string { return names[path] }))
+	return f.observed(shown, func(path string) string { return names[path] })
 }
 
 // startOn starts the application on a state and asks it what the first actor

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/play/app"
 	"github.com/holdfast-dev/holdfast/play/gate/file"
 	"github.com/holdfast-dev/holdfast/play/oracle"
+	"github.com/holdfast-dev/holdfast/play/scenario"
 )
 
 // guarded is a process behind the file gate.
@@ -94,7 +95,7 @@ func (f *files) startProgram(ctx context.Context, actor int) (*program, error) {
 	}
 	p := &program{}
 	o := app.Options{Command: words, Dir: f.sc.Dir, Instance: actor, Output: f.output, Stdout: &p.out, Logger: f.log}
-	if o.Env, err = a.Environment(f.base); err != nil {
+	if o.Env, err = scenario.Environment(a.Env, f.base); err != nil {
 		return nil, err
 	}
 	p.proc, err = launch(ctx, f.gate, o, func(instance int) {

@@ -188,6 +188,9 @@ func sendSetup(ctx context.Context, sc *scenario.Scenario, addr string, vars sce
 	client := app.NewClient(addr, app.ClientOptions{})
 	defer client.Close()
 	for i, s := range sc.Setup {
+		if len(s.Run) > 0 {
+			continue // the caller has run it
+		}
 		req, err := s.HTTP.Expand(vars.With(captured))
 		if err != nil {
 			return nil, err

@@ -26,8 +26,19 @@ func (c *checker) check() {
 	captured := c.captures()
 	for i, u := range c.s.Setup {
 		key := fmt.Sprintf("setup[%d]", i)
-		if u.Request == (Line{}) && !c.has(key+".request") {
+		switch run := c.has(key + ".run"); {
+		case !run && !c.has(key+".request"):
 			c.failAt(key+".request", "is missing")
+		case run && !c.has("files"):
+			c.failAt(key+".run", "programs are run on files only, so far: the scenario has no files section")
+		case run:
+			for _, k := range []string{"request", "headers", "cookies", "json", "body", "form", "expect", "capture"} {
+				if c.has(key + "." + k) {
+					c.failAt(key+"."+k, "it runs a program: %s does not go with run", k)
+				}
+			}
+		case !c.has("application"):
+			c.failAt(key+".request", "there is no application to send it to: use run for a program, or files.seed")
 		}
 		c.http(u.HTTP, key)
 	}
@@ -89,9 +100,6 @@ func (c *checker) withoutApplication() {
 			c.failAt("application", "is missing: say how to start it, or give the requests programs to run")
 		}
 		return
-	}
-	if c.has("setup") {
-		c.failAt("setup", "there is no application to send it to: use files.seed for the start state")
 	}
 	if c.has("postgres") {
 		c.failAt("postgres", "programs (run) are played on files only, so far; remove it")
@@ -372,6 +380,9 @@ func (c *checker) invariants() {
 			c.failAt(key+".sql", "is empty: write a query that gives true")
 		case sql && c.s.Postgres == nil && !c.has("postgres"):
 			c.failAt(key+".sql", "there is no database to ask: the scenario has no postgres section")
+		}
+		if request && !c.has("application") {
+			c.failAt(key+".request", "there is no application to ask")
 		}
 		if c.has(key+".expect") && !request {
 			c.failAt(key+".expect", "it is the status of an answer and goes with request only")

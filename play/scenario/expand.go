@@ -141,21 +141,15 @@ func (a Application) Options(v Vars) (app.Options, error) {
 	if o.Dir, err = a.WorkDir(v); err != nil {
 		return app.Options{}, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
-		value, err := Expand(a.Env[name], v)
-		if err != nil {
-			return app.Options{}, err
-		}
-		o.Env = append(o.Env, name+"="+value)
-	}
-	return o, nil
+	o.Env, err = Environment(a.Env, v)
+	return o, err
 }
 
-// Environment is what is set for the program of an actor, as "NAME=value".
-func (a Actor) Environment(v Vars) ([]string, error) {
+// Environment is what is set for a program, as "NAME=value".
+func Environment(m map[string]string, v Vars) ([]string, error) {
 	var env []string
-	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
-		value, err := Expand(a.Env[name], v)
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		value, err := Expand(m[name], v)
 		if err != nil {
 			return nil, err
 		}

@@ -223,9 +223,12 @@ func (l Line) String() string { return l.Method + " " + l.Path }
 // may have placeholders inside strings.
 type JSON string
 
-// Setup is one request of the set-up.
+// Setup is one request of the set-up, or one program.
 type Setup struct {
 	HTTP `yaml:",inline"`
+	// Run is a program to run instead, on files. It must exit with 0.
+	Run Words             `yaml:"run"`
+	Env map[string]string `yaml:"env"`
 	// Expect is the status it must be answered with; 0 is any below 400.
 	Expect int `yaml:"expect" min:"100" max:"599"`
 	// Capture are values to take from the answer, by the name of the

@@ -111,11 +111,13 @@ var sqliteFiles = []string{"-journal", "-wal", sqliteIndex}
 // locks. Others do not see it before the lock is freed, so it passes at once and
 // what it touches is in the footprint of the steps that take and free the lock.
 func (g *Gate) collapsed(s *step) bool {
+	p := s.thread.proc
 	switch s.call.act {
-	case actFlock, actFcntl, actClose, actExit:
+	case actFcntl:
+		return g.collapses() && g.transits(s)
+	case actFlock, actClose, actExit:
 		return false
 	}
-	p := s.thread.proc
 	if !g.collapses() || len(p.spans) == 0 {
 		return false
 	}
@@ -142,6 +144,32 @@ func (g *Gate) collapsed(s *step) bool {
 		p.wrote["file "+name] = true
 	}
 	return true
+}
+
+// transits reports whether a lock call is a part of a transition of SQLite's that
+// has begun with the pending lock, so that it belongs to that step:
+//
+//   - a reader takes pending, shared, and frees pending. Nobody gets in between.
+//   - a writer that commits takes pending and exclusive, writes, goes back to
+//     shared and frees the others. Who came in between would find the database
+//     busy and try again after that. Only with readers still there it has to
+//     wait, and exclusive is a step of its own.
+func (g *Gate) transits(s *step) bool {
+	p, l := s.thread.proc, s.lock
+	g.mu.Lock()
+	name := g.content(s.file.inode, s.file.rel, s.in)
+	g.mu.Unlock()
+	entering, committing := p.entering[name], p.committing[name]
+	switch {
+	case !entering && !committing:
+		return false
+	case l.kind == unix.F_UNLCK:
+		return entering && l.pendingOnly() || committing && l.from == sqlitePending && l.to == sqlitePending+2
+	case l.from != sqliteShared || l.to != sqliteEnd:
+		return false
+	}
+	locks, err := kernelLocks(s.file.inode)
+	return err == nil && len(l.blockers(locks, p.pid)) == 0
 }
 
 // spanOver reports whether the process holds no more lock of the file.

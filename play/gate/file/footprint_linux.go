@@ -220,6 +220,9 @@ func (g *Gate) footprint(s *step) explore.Footprint {
 	switch s.call.act {
 	case actRead:
 		from, to := s.span()
+		if from == 0 && to == sqliteHeader && g.opens(s, "") {
+			break // it is read again under the lock
+		}
 		list = append(list, bytesOf(explore.Read, g.content(s.file.inode, s.file.rel, s.in), from, to))
 	case actWrite, actAllocate, actTruncate:
 		if s.fd >= 0 {
@@ -234,7 +237,7 @@ func (g *Gate) footprint(s *step) explore.Footprint {
 			list = append(list, bytesOf(explore.Write, g.content(f.inode, f.rel, s.in), 0, 0))
 		}
 	case actStat, actAccess:
-		if s.fd >= 0 && s.file.regular() {
+		if s.fd >= 0 && s.file.regular() && !g.opens(s, "") {
 			list = append(list, bytesOf(explore.Read, g.content(s.file.inode, s.file.rel, s.in), 0, 0))
 		}
 	case actChmod, actTimes:
@@ -251,6 +254,32 @@ func (g *Gate) footprint(s *step) explore.Footprint {
 		}
 	}
 	return explore.Footprint{Accesses: list}
+}
+
+// opens reports whether a look at a file is one that SQLite takes as it opens a
+// database. It looks at the identity of the file and not at its content, which it
+// trusts only under its locks. path is the file's; empty for that of the
+// descriptor.
+func (g *Gate) opens(s *step, path string) bool {
+	if !g.collapses() {
+		return false
+	}
+	var fd int
+	var errno unix.Errno
+	if path == "" {
+		fd, errno = s.thread.proc.dup(s.fd)
+	} else {
+		var err error
+		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		errno = errnoOf(err)
+	}
+	if errno != 0 {
+		return false
+	}
+	defer unix.Close(fd)
+	var head [len(sqliteMagic)]byte
+	n, err := unix.Pread(fd, head[:], 0)
+	return err == nil && n == len(head) && string(head[:]) == sqliteMagic
 }
 
 // touchPath is what a call touches through one of its paths.
@@ -281,7 +310,9 @@ func (g *Gate) touchPath(s *step, i int) []explore.Access {
 	case actTruncate, actChmod, actTimes:
 		content(explore.Write)
 	case actStat:
-		content(explore.Read)
+		if !g.opens(s, pl.real) {
+			content(explore.Read)
+		}
 	case actUnlink, actRmdir:
 		if there {
 			mode = explore.Write
@@ -314,24 +345,66 @@ func (g *Gate) touchLock(s *step) []explore.Access {
 	if !l.flock && !(l.from == 0 && l.to == math.MaxInt64) {
 		a.From, a.To = l.from, l.to
 	}
-	list := []explore.Access{a}
 	suffix, ok := l.sqlite(name)
 	if !ok || !g.collapses() {
-		return list
+		return []explore.Access{a}
 	}
+	list := g.touchSpan(s, a)
 	// What happens to the pages inside one span of locks belongs to the step that
 	// takes or frees the lock (see collapsed).
 	db := bytesOf(explore.Read, strings.TrimSuffix(name, suffix), 0, 0)
-	readers := l.from >= sqliteShared || suffix != "" && l.from >= sqliteWALRead
+	readers := l.pendingOnly() || l.from >= sqliteShared || suffix != "" && l.from >= sqliteWALRead
 	switch {
 	case l.kind == unix.F_RDLCK && readers:
 		return append(list, db)
-	case l.kind == unix.F_WRLCK && suffix == "" && l.to == sqliteEnd:
+	case l.kind == unix.F_WRLCK && suffix == "" && (l.pendingOnly() || l.to == sqliteEnd):
 		db.Mode = explore.Write
 		return append(list, db)
-	case l.kind == unix.F_UNLCK && s.thread.proc.wrote[db.Object]:
+	case l.kind == unix.F_UNLCK && s.thread.proc.wrote[db.Object] &&
+		slices.ContainsFunc(list, func(a explore.Access) bool { return a.Mode == explore.Write }):
+		// After a commit with a rollback journal only a shared lock is left to be
+		// freed, and what was written could be seen before.
 		db.Mode = explore.Write
 		return append(list, db)
+	}
+	return list
+}
+
+// touchSpan is what a lock of SQLite's touches of the locks. Two readers may come
+// and go in any order, so taking and freeing a shared lock reads, and what has to
+// do with an exclusive one writes.
+func (g *Gate) touchSpan(s *step, a explore.Access) []explore.Access {
+	l := s.lock
+	switch l.kind {
+	case unix.F_WRLCK:
+		a.Mode = explore.Write
+	case unix.F_RDLCK:
+		a.Mode = explore.Read
+	}
+	if l.kind != unix.F_UNLCK {
+		if !l.pendingOnly() {
+			return []explore.Access{a}
+		}
+		// The lock that comes next is a part of this step (see transits).
+		shared := a
+		shared.From, shared.To = sqliteShared, sqliteEnd
+		return []explore.Access{a, shared}
+	}
+	locks, err := kernelLocks(s.file.inode)
+	if err != nil {
+		a.Mode = explore.Write
+		return []explore.Access{a}
+	}
+	var list []explore.Access
+	for _, k := range locks {
+		if k.family != "POSIX" || k.pid != s.thread.proc.pid || k.to <= l.from || l.to <= k.from {
+			continue
+		}
+		a.Mode, a.From, a.To = explore.Read, k.from, k.to
+		if k.write {
+			a.Mode = explore.Write
+		}
+		list = append(list, a)
 	}
 	return list
 }

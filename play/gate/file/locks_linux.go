@@ -39,6 +39,8 @@ const (
 	sqliteWALRead  = 123
 	sqliteWALEnd   = 128
 	sqliteIndex    = "-shm"
+	sqliteMagic    = "SQLite format 3\x00"
+	sqliteHeader   = 100 // bytes
 )
 
 // lockOf decodes flock and fcntl; false for a call that fails anyway.
@@ -103,6 +105,11 @@ func (l *lockCall) sqlite(name string) (suffix string, ok bool) {
 		return sqliteIndex, l.from >= sqliteWALWrite && l.to <= sqliteWALEnd+1
 	}
 	return "", l.from >= sqlitePending && (l.to <= sqliteEnd || l.to == math.MaxInt64)
+}
+
+// pendingOnly reports whether it is about SQLite's pending byte and nothing else.
+func (l *lockCall) pendingOnly() bool {
+	return !l.flock && l.from == sqlitePending && l.to == sqlitePending+1
 }
 
 func (l *lockCall) String() string {

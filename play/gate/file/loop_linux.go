@@ -205,7 +205,7 @@ func (g *Gate) thread(in *Instance, tid int) (*thread, error) {
 			t.close()
 			return nil, err
 		}
-		p = &process{pid: pid, in: in, pidfd: pidfd, names: map[int]fdName{}, spans: map[string]bool{}, wrote: map[string]bool{}}
+		p = &process{pid: pid, in: in, pidfd: pidfd, names: map[int]fdName{}, spans: map[string]bool{}, wrote: map[string]bool{}, entering: map[string]bool{}, committing: map[string]bool{}}
 		g.procs[pid] = p
 	}
 	// The number of a thread comes again in a long run; the count makes it unique.

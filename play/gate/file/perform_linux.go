@@ -168,6 +168,10 @@ func (g *Gate) performLock(s *step) (wait bool) {
 		delete(s.thread.failed, s.Label)
 		g.lockChanges++
 		p.lockChanges++
+		if s.lock.pendingOnly() {
+			p.entering[s.file.name] = s.lock.kind == unix.F_RDLCK
+			p.committing[s.file.name] = s.lock.kind == unix.F_WRLCK
+		}
 		if s.lock.kind == unix.F_UNLCK {
 			// The span is over for this database when nothing of it is locked.
 			if suffix, ok := s.lock.sqlite(s.file.name); ok && g.spanOver(s) {

@@ -25,6 +25,11 @@ type process struct {
 	// spans are the SQLite databases that it holds locks of, and wrote their
 	// content objects if it has written to them since it took its lock.
 	spans, wrote map[string]bool
+	// entering are the databases of which it holds the pending lock for a moment,
+	// to take the shared lock.
+	entering map[string]bool
+	// committing are those of which it has taken the pending lock to write.
+	committing map[string]bool
 	// lockChanges counts the locks that it has taken and freed.
 	lockChanges uint64
 }

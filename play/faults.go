@@ -52,7 +52,8 @@ func (d *driver) step(ctx context.Context, actor int) error {
 	}
 	d.fr.schedule = append(d.fr.schedule, actor)
 	d.fr.steps = append(d.fr.steps, e.Step)
-	return nil
+	// An answer that is on its way must have come when the fault does.
+	return d.quiet(ctx, quietLooks)
 }
 
 func (d *driver) ready(actor int) bool { return d.Actors()[actor].State == explore.Ready }
@@ -241,14 +242,14 @@ func (p *player) judgeFault(d *driver, ft report.Fault) oracle.Verdict {
 		return special(oracle.TornFile, fmt.Sprintf("%s was killed while %s was half written: %s", name, strings.Join(d.torn, " and "), v.Sentence), d.torn...)
 	case len(locks) > 0 && (out.Stuck || !v.OK || p.refusedSince(out, ft.Actor)):
 		return special(oracle.LeftOver, fmt.Sprintf("%s was killed and leaves %s behind, for which the others wait or are refused ever after", name, strings.Join(locks, " and ")), locks...)
+	case !v.OK && !retry && d.run.actors[ft.Actor].reply != nil && p.explainsWithout(out, ft.Actor):
+		return special(oracle.LostAcknowledged, fmt.Sprintf("%s had its answer when the process was killed, but its effect is not there", name), "acked")
 	case !v.OK && retry:
 		return special(oracle.DuplicateEffect, fmt.Sprintf("%s was sent twice, since its answer was lost, and that shows: %s", name, v.Sentence), v.Key)
 	case !v.OK:
 		return v
 	case retry && d.again != nil && d.again.Status > 0 && d.again.Status < 400 && !slices.Contains(v.Order, ft.Actor):
 		return special(oracle.LostAcknowledged, fmt.Sprintf("%s was sent again and answered %s, but its effect is not there", name, d.again), "again")
-	case !retry && d.run.actors[ft.Actor].reply != nil && !slices.Contains(v.Order, ft.Actor):
-		return special(oracle.LostAcknowledged, fmt.Sprintf("%s had its answer when the process was killed, but its effect is not there", name), "acked")
 	case len(left) > 0:
 		return special(oracle.LeftOver, fmt.Sprintf("%s was killed and leaves %s behind; nothing that came after it, a restart included, removes it", name, strings.Join(left, " and ")), left...)
 	}

@@ -327,6 +327,14 @@ func (f *files) send(ctx context.Context, actor int) oracle.Response {
 	return resp
 }
 
+// turned names the temporary files of an instance that is shared by whose turn it
+// is.
+func (f *files) turned(actor int) {
+	if a := f.who[actor]; f.shared && len(a.Run) == 0 {
+		f.gate.Attribute(f.services[a.Instance].proc.number(), f.name(actor))
+	}
+}
+
 func (f *files) acknowledged(actor int) { f.gate.Acknowledge(f.name(actor)) }
 
 func (f *files) exact() bool { return true }

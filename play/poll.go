@@ -102,7 +102,7 @@ func (r *run) tryAgain(ctx context.Context, a *actor) error {
 	}
 	r.event.Footprint = r.event.Footprint.Union(a.queue[0].Footprint)
 	a.phase = held
-	r.focus = a
+	r.turnTo(a)
 	if err := r.release(ctx, a, report.RowWoke); err != nil {
 		return err
 	}

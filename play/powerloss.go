@@ -152,7 +152,7 @@ func (p *player) judgeState(r *powerRun, s power.State) *faultRun {
 	switch {
 	case len(torn) > 0:
 		fr.verdict = special(oracle.TornFile, fmt.Sprintf("after a loss of power %s can be empty or half written%s", strings.Join(torn, " and "), lostWords(s)), torn...)
-	case len(s.Acked) > 0 && p.explainsWithout(fr.outcome):
+	case len(s.Acked) > 0 && p.explainsWithout(fr.outcome, p.acked(s)...):
 		fr.verdict = special(oracle.LostAcknowledged, fmt.Sprintf("%s had its answer, and after a loss of power its effect is gone%s", strings.Join(s.Acked, " and "), lostWords(s)), "acked")
 	}
 	return fr
@@ -165,12 +165,23 @@ func lostWords(s power.State) string {
 	return ": " + strings.Join(s.Lost, ", ") + " had not reached the disk (no fsync had said so)"
 }
 
-// explainsWithout reports whether the state is one of fewer requests than were
-// acknowledged.
-func (p *player) explainsWithout(out oracle.Outcome) bool {
+// acked are the actors that had their answers.
+func (p *player) acked(s power.State) []int {
+	var list []int
+	for i := range p.stage.actors() {
+		if slices.Contains(s.Acked, p.stage.name(i)) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// explainsWithout reports whether the outcome is right if these actors had no
+// answers: then their effects are what is missing.
+func (p *player) explainsWithout(out oracle.Outcome, actors ...int) bool {
 	out.Responses = slices.Clone(out.Responses)
-	for i := range out.Responses {
-		out.Responses[i] = &oracle.Response{Err: "the power failed"}
+	for _, i := range actors {
+		out.Responses[i] = &oracle.Response{Err: "taken for unanswered"}
 	}
 	return p.oracle.Judge(out).OK
 }

@@ -109,6 +109,8 @@ type boundary interface {
 	// the answer.
 	asks(actor int) string
 	send(ctx context.Context, actor int) oracle.Response
+	// turned is told whose steps are to be expected now.
+	turned(actor int)
 	// acknowledged is told that an actor has its answer.
 	acknowledged(actor int)
 	// belongs tells whose a step is by where it comes from; -1 where requests
@@ -248,9 +250,15 @@ func (r *run) Step(ctx context.Context, i int) (explore.Event, error) {
 	return e, r.failed
 }
 
+// turnTo makes an actor the one that may be running inside the application.
+func (r *run) turnTo(a *actor) {
+	r.focus = a
+	r.world.turned(a.number)
+}
+
 // begin lets the actor's step through.
 func (r *run) begin(ctx context.Context, a *actor) error {
-	r.focus = a
+	r.turnTo(a)
 	switch a.phase {
 	case fresh:
 		r.send(a)

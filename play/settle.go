@@ -289,7 +289,7 @@ func (r *run) inPhase(p phase) []*actor {
 func (r *run) settleOthers(ctx context.Context) error {
 	for r.failed == nil {
 		if lost := slices.IndexFunc(r.actors, func(a *actor) bool { return a.lost && a.phase == running }); lost >= 0 {
-			r.focus = r.actors[lost]
+			r.turnTo(r.actors[lost])
 			if err := r.settle(ctx, r.focus); err != nil {
 				return err
 			}
@@ -378,7 +378,7 @@ func (r *run) wake(ctx context.Context, a *actor) error {
 		r.event.Footprint = r.event.Footprint.Union(a.step.Footprint)
 	}
 	a.row = r.addRow(report.Row{Actor: a.number, Kind: "woke", Step: a.step.Text, Note: "goes on", Touch: a.step.Footprint.String()})
-	r.focus = a
+	r.turnTo(a)
 	if err := r.deliver(ctx, a); err != nil {
 		return err
 	}

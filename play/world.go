@@ -244,6 +244,8 @@ func (w *world) send(ctx context.Context, actor int) oracle.Response {
 	return resp
 }
 
+func (w *world) turned(int) {}
+
 func (w *world) acknowledged(int) {}
 
 // Requests share the instances, and a connection pool may give any connection

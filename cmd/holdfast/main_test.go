@@ -31,7 +31,7 @@ func TestScripts(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
 			// The examples are built with the caller's caches.
-			for _, name := range []string{"HOME", "GOCACHE", "GOMODCACHE", "GOPATH", "GOFLAGS", "PATH", "HOLDFAST_PG_BIN"} {
+			for _, name := range []string{"HOME", "GOCACHE", "GOMODCACHE", "GOPATH", "GOFLAGS", "PATH", "HOLDFAST_PG_BIN", "PYENV_ROOT", "PYENV_VERSION"} {
 				if v, ok := os.LookupEnv(name); ok {
 					env.Setenv(name, v)
 				}

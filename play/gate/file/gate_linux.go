@@ -365,15 +365,13 @@ func (g *Gate) reply(s *step) {
 	// The caller may come with the descriptor before its name is noted.
 	g.doing.Lock()
 	defer g.doing.Unlock()
-	fd, errno := s.in.l.answerFD(s.note.id, r.fd, r.cloexec)
-	switch {
-	case errno == 0 && r.opened != nil:
+	fd, errno := s.in.l.addFD(s.note.id, r.fd, r.cloexec)
+	if errno == 0 && r.opened != nil {
 		g.mu.Lock()
 		s.thread.proc.names[fd] = *r.opened
 		g.mu.Unlock()
-	case errno != 0 && errno != unix.ENOENT && errno != unix.EINPROGRESS:
-		_ = s.in.l.answer(s.note.id, 0, errno)
 	}
+	_ = s.in.l.answer(s.note.id, int64(fd), errno)
 }
 
 // drop takes a step out of the gate.

@@ -85,10 +85,14 @@ func (l listener) answer(id uint64, val int64, failure unix.Errno) unix.Errno {
 	return errno
 }
 
-// answerFD gives the caller a copy of our descriptor and, in the same step, its
-// number as the result.
-func (l listener) answerFD(id uint64, fd int, cloexec bool) (int, unix.Errno) {
-	a := addFD{id: id, flags: unix.SECCOMP_ADDFD_FLAG_SEND, srcfd: uint32(fd)}
+// addFD gives the caller a copy of our descriptor and tells its number there.
+//
+// The answer is sent apart. SECCOMP_ADDFD_FLAG_SEND would do both at once, but a
+// signal to this thread while the kernel waits for the caller, such as the one by
+// which Go preempts, takes the descriptor back and leaves the call answered: the
+// caller is told 0 then, and takes its standard input for the file.
+func (l listener) addFD(id uint64, fd int, cloexec bool) (int, unix.Errno) {
+	a := addFD{id: id, srcfd: uint32(fd)}
 	if cloexec {
 		a.newfdFlags = unix.O_CLOEXEC
 	}

@@ -38,6 +38,10 @@ need_postgres() {
   have_postgres || apt_install postgresql
 }
 
+need_python() {
+  command -v python3 >/dev/null 2>&1 || apt_install python3
+}
+
 need_node() {
   command -v npm >/dev/null 2>&1 || apt_install nodejs npm
 }

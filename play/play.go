@@ -139,7 +139,7 @@ func newPlayer(ctx context.Context, sc *scenario.Scenario, opts Options) (*playe
 		if name := p.stage.name(i); a.Name != name {
 			request = a.Name + ": " + request
 		}
-		p.report.Actors = append(p.report.Actors, report.Actor{Name: p.stage.name(i), Request: request, Instance: a.Instance})
+		p.report.Actors = append(p.report.Actors, report.Actor{Name: p.stage.name(i), Request: request, Instance: a.Instance, Program: len(a.Run) > 0})
 	}
 	return p, nil
 }

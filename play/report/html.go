@@ -28,6 +28,7 @@ type page struct {
 type pageActor struct {
 	Name, Request  string
 	Lane, Instance int
+	Program        bool
 }
 
 type pageFinding struct {
@@ -91,7 +92,7 @@ func newPage(r *Report) page {
 		p.Title, p.File = p.File, ""
 	}
 	for i, a := range r.Actors {
-		p.Actors = append(p.Actors, pageActor{r.actorName(i), printable(a.Request), i % lanes, a.Instance})
+		p.Actors = append(p.Actors, pageActor{r.actorName(i), printable(a.Request), i % lanes, a.Instance, a.Program})
 	}
 	for i := range r.Findings {
 		p.Findings = append(p.Findings, newPageFinding(r, i))

@@ -102,10 +102,10 @@ func hostileReport(rnd *rand.Rand) *Report {
 	text := func() string { return hostileText(rnd) }
 	r := &Report{Scenario: text(), Name: text(), Holdfast: text(), Notes: []string{text()}, Background: []string{text()}}
 	for range 1 + rnd.IntN(4) {
-		r.Actors = append(r.Actors, Actor{text(), text(), rnd.IntN(3)})
+		r.Actors = append(r.Actors, Actor{Name: text(), Request: text(), Instance: rnd.IntN(3)})
 	}
 	r.Passes = []Pass{{Name: text(), Search: text(), Schedules: rnd.IntN(9), Inconclusive: 1, Reasons: map[string]int{text(): 2}, LeftOut: text()}}
-	kinds := []string{RowRequest, RowStep, RowBlocked, RowWoke, RowPause, RowResponse, ""}
+	kinds := []string{RowRequest, RowStep, RowBlocked, RowWoke, RowPause, RowResponse, RowFault, ""}
 	modes := []string{"read", "share", "lock", "publish", "unlock", "write"}
 	for range rnd.IntN(3) {
 		f := Finding{Kind: hostileKind(rnd), Sentence: text(), Inside: rnd.IntN(2) == 0, File: text(), Schedule: explore.Schedule{rnd.IntN(len(r.Actors)), 0}}

@@ -54,6 +54,8 @@ type Actor struct {
 	Name     string `json:"name"`    // "A", "B", ... or the scenario's name
 	Request  string `json:"request"` // "POST /accounts/1/withdraw {...}"
 	Instance int    `json:"instance"`
+	// Program: it runs a program, and sends nothing to an instance.
+	Program bool `json:"program,omitempty"`
 }
 
 // Pass is one search over the interleavings.

@@ -167,6 +167,9 @@ func (d *drawing) laneHeads() {
 	for i, a := range d.report.Actors {
 		x := d.rail(i) - nodeR
 		d.text(x, d.y+14, fmt.Sprintf("hf-title hf-sans hf-l%d", i%lanes), cut(d.report.actorName(i), d.chars-14))
+		if a.Program {
+			continue
+		}
 		fmt.Fprintf(d, `<text class="hf-sans hf-dim hf-small" x="%s" y="%s" text-anchor="end">instance %d</text>`+"\n",
 			num(d.rail(i)+toBox+d.boxW), num(d.y+14), a.Instance)
 	}

@@ -137,6 +137,9 @@ func (p *textPrinter) head() {
 	names = min(names, p.width/4)
 	for i, a := range r.Actors {
 		where := fmt.Sprintf("  instance %d", a.Instance)
+		if a.Program {
+			where = ""
+		}
 		room := max(p.width-2-names-2-len(where), minColumn)
 		p.line(piece{"  ", plain}, piece{pad(cut(r.actorName(i), names), names), actorStyle(i)},
 			piece{"  ", plain}, piece{cut(printable(a.Request), room), plain}, piece{where, dim})

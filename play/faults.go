@@ -35,8 +35,9 @@ type faultRun struct {
 
 // driver takes the steps of one such run.
 type driver struct {
-	*filesRun
-	fr *faultRun
+	explore.Execution
+	run *run
+	fr  *faultRun
 	// torn are the files that did not parse at the moment of the fault.
 	torn []string
 	// refused says why the application did not start after the fault.
@@ -53,7 +54,7 @@ func (d *driver) step(ctx context.Context, actor int) error {
 	d.fr.schedule = append(d.fr.schedule, actor)
 	d.fr.steps = append(d.fr.steps, e.Step)
 	// An answer that is on its way must have come when the fault does.
-	return d.quiet(ctx, quietLooks)
+	return d.run.quiet(ctx, quietLooks)
 }
 
 func (d *driver) ready(actor int) bool { return d.Actors()[actor].State == explore.Ready }
@@ -82,15 +83,14 @@ func (d *driver) others(ctx context.Context, but int) error {
 
 // playFault plays one fault.
 func (p *player) playFault(ctx context.Context, ft report.Fault) (fr *faultRun, err error) {
-	f := p.files
-	f.faulty = ft.Kind != string(scenario.Pause)
-	defer func() { f.faulty = false }()
-	x, err := f.Begin(ctx)
+	p.stage.mayKill(ft.Kind != string(scenario.Pause))
+	defer p.stage.mayKill(false)
+	x, err := p.stage.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	fr = &faultRun{fault: ft}
-	d := &driver{filesRun: x.(*filesRun), fr: fr}
+	d := &driver{Execution: x, run: p.stage.last(), fr: fr}
 	err = p.driveFault(ctx, d, ft)
 	complete := err == nil && !fr.over
 	if endErr := x.End(ctx, complete); endErr != nil && err == nil {
@@ -99,7 +99,7 @@ func (p *player) playFault(ctx context.Context, ft report.Fault) (fr *faultRun, 
 	if err != nil || fr.over {
 		return fr, err
 	}
-	fr.rows, fr.outcome = f.current.rows, f.outcome
+	fr.rows, fr.outcome = d.run.rows, p.stage.left()
 	fr.verdict = p.judgeFault(d, ft)
 	fr.mild = !slices.ContainsFunc(fr.verdict.Diff, func(d oracle.Difference) bool { return d.Table != "" })
 	return fr, nil
@@ -136,19 +136,15 @@ func (p *player) drivePause(ctx context.Context, d *driver, v int) error {
 		d.fr.over = true
 		return nil
 	}
-	d.addRow(report.Row{Actor: v, Kind: report.RowFault, Step: "is paused for longer than " + p.sc.Pause.String()})
-	if p.sc.PauseWaits {
-		if err := sleep(ctx, p.sc.Pause); err != nil {
-			return err
-		}
-	} else if err := p.files.older(p.sc.Pause); err != nil {
+	d.run.addRow(report.Row{Actor: v, Kind: report.RowFault, Step: "is paused for longer than " + p.sc.Pause.String()})
+	if err := p.stage.passTime(ctx, p.sc.PauseWaits); err != nil {
 		return err
 	}
-	d.expectChange()
+	d.run.expectChange()
 	if err := d.others(ctx, v); err != nil {
 		return err
 	}
-	d.addRow(report.Row{Actor: v, Kind: report.RowFault, Step: "wakes up"})
+	d.run.addRow(report.Row{Actor: v, Kind: report.RowFault, Step: "wakes up"})
 	if err := d.finish(ctx, v); err != nil {
 		return err
 	}
@@ -175,26 +171,26 @@ func (p *player) driveCrash(ctx context.Context, d *driver, ft report.Fault, aga
 		return nil
 	}
 	if ft.Undelivered {
-		if err := d.makeUndelivered(ctx, v); err != nil {
+		if err := d.run.makeUndelivered(ctx, v); err != nil {
 			return err
 		}
 	}
-	if err := p.files.kill(ctx, d.run, v); err != nil {
+	if err := p.stage.kill(ctx, d.run, v); err != nil {
 		return err
 	}
-	d.addRow(report.Row{Actor: v, Kind: report.RowFault, Step: "is killed (kill -9)"})
+	d.run.addRow(report.Row{Actor: v, Kind: report.RowFault, Step: "is killed (kill -9)"})
 	var err error
-	if d.torn, err = p.files.tornNow(); err != nil {
+	if d.torn, err = p.stage.tornNow(); err != nil {
 		return err
 	}
 	if p.sc.Pause > 0 {
 		// Who breaks locks by their age does so sooner or later.
-		if err := p.files.older(p.sc.Pause); err != nil {
+		if err := p.stage.passTime(ctx, p.sc.PauseWaits); err != nil {
 			return err
 		}
-		d.expectChange()
+		d.run.expectChange()
 	}
-	if d.refused = p.files.startAgain(ctx, v); d.refused != nil {
+	if d.refused = p.stage.startAgain(ctx, v); d.refused != nil {
 		return ctx.Err()
 	}
 	if again {
@@ -206,7 +202,7 @@ func (p *player) driveCrash(ctx context.Context, d *driver, ft report.Fault, aga
 }
 
 func (p *player) driveLostAnswer(ctx context.Context, d *driver, v int) error {
-	d.addRow(report.Row{Actor: v, Kind: report.RowFault, Step: "the answer is lost"})
+	d.run.addRow(report.Row{Actor: v, Kind: report.RowFault, Step: "the answer is lost"})
 	if err := p.sendAgain(ctx, d, v); err != nil {
 		return err
 	}
@@ -214,7 +210,7 @@ func (p *player) driveLostAnswer(ctx context.Context, d *driver, v int) error {
 }
 
 func (p *player) sendAgain(ctx context.Context, d *driver, v int) error {
-	d.sendAgain(v)
+	d.run.sendAgain(v)
 	if err := d.finish(ctx, v); err != nil {
 		return err
 	}
@@ -224,15 +220,15 @@ func (p *player) sendAgain(ctx context.Context, d *driver, v int) error {
 
 // judgeFault says what is wrong with how a run with a fault has ended.
 func (p *player) judgeFault(d *driver, ft report.Fault) oracle.Verdict {
-	out := p.files.outcome
+	out := p.stage.left()
 	name := p.stage.name(ft.Actor)
 	retry := ft.Kind == string(scenario.Retry)
 	if retry {
 		out.Responses[ft.Actor] = &oracle.Response{Err: "the answer was lost"}
 	}
 	v := p.oracle.Judge(out)
-	left := p.files.leftOver
-	locks := slices.DeleteFunc(slices.Clone(left), func(s string) bool { return !p.files.isLock(s) })
+	left := p.stage.leftFiles()
+	locks := slices.DeleteFunc(slices.Clone(left), func(s string) bool { return !isLock(s) })
 	switch {
 	case ft.Kind == string(scenario.Pause):
 		return p.judgePause(v, ft)
@@ -245,7 +241,7 @@ func (p *player) judgeFault(d *driver, ft report.Fault) oracle.Verdict {
 	case !v.OK && !retry && d.run.actors[ft.Actor].reply != nil && p.explainsWithout(out, ft.Actor):
 		return special(oracle.LostAcknowledged, fmt.Sprintf("%s had its answer when the process was killed, but its effect is not there", name), "acked")
 	case !v.OK && retry:
-		return special(oracle.DuplicateEffect, fmt.Sprintf("%s was sent twice, since its answer was lost, and that shows: %s", name, v.Sentence), v.Key)
+		return special(oracle.DuplicateEffect, fmt.Sprintf("%s was sent twice, since no answer came, and that shows: %s", name, twice(v)), v.Key)
 	case !v.OK:
 		return v
 	case retry && d.again != nil && d.again.Status > 0 && d.again.Status < 400 && !slices.Contains(v.Order, ft.Actor):
@@ -254,6 +250,16 @@ func (p *player) judgeFault(d *driver, ft report.Fault) oracle.Verdict {
 		return special(oracle.LeftOver, fmt.Sprintf("%s was killed and leaves %s behind; nothing that came after it, a restart included, removes it", name, strings.Join(left, " and ")), left...)
 	}
 	return v
+}
+
+// twice says where it shows that something was done twice.
+func twice(v oracle.Verdict) string {
+	for _, d := range v.Diff {
+		if d.Table != "" {
+			return fmt.Sprintf("%s is %s, and sent once it is %s", d.Label, strings.TrimSpace(d.Observed), strings.TrimSpace(d.Serial))
+		}
+	}
+	return v.Sentence
 }
 
 // refusedSince reports whether another actor was refused, as it is in no serial
@@ -271,6 +277,9 @@ func (p *player) refusedSince(out oracle.Outcome, killed int) bool {
 // actor's lock was taken away is that of the lock.
 func (p *player) judgePause(v oracle.Verdict, ft report.Fault) oracle.Verdict {
 	if v.OK {
+		return v
+	}
+	if p.files == nil {
 		return v
 	}
 	if lock := brokenLock(p.files.gate.Log(), p.stage.name(ft.Actor)); lock != "" {
@@ -295,9 +304,7 @@ func firstLine(err error) string {
 
 // kill ends an actor's process, or its instance of the application, at once.
 func (f *files) kill(ctx context.Context, r *run, actor int) error {
-	a := r.actors[actor]
-	sent := a.phase != fresh
-	a.killed, a.phase, a.queue, a.step = true, done, nil, nil
+	sent := r.strike(actor)
 	if len(f.who[actor].Run) > 0 {
 		f.mu.Lock()
 		p := f.programs[actor]
@@ -311,14 +318,7 @@ func (f *files) kill(ctx context.Context, r *run, actor int) error {
 	} else if err := f.services[f.who[actor].Instance].proc.stop(ctx); err != nil {
 		return err
 	}
-	// Its answer, that none comes, must not be taken for that to a retry.
-	for sent && !a.over {
-		if err := r.next(ctx, f.sc.Budgets.Step); err != nil {
-			return err
-		}
-	}
-	r.drain()
-	return r.failed
+	return r.forget(ctx, actor, sent)
 }
 
 // startAgain replaces the instance of an actor that was killed.

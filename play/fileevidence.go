@@ -86,7 +86,7 @@ func (x *filesRun) Step(ctx context.Context, actor int) (explore.Event, error) {
 // refine names the kind of a finding by what the run did to the files.
 func (p *player) refine(v oracle.Verdict, log power.Log) oracle.Verdict {
 	f := p.files
-	if path, a, b := collision(log, f.isLock); path != "" {
+	if path, a, b := collision(log, isLock); path != "" {
 		v.Kind = oracle.TempCollision
 		v.Sentence = fmt.Sprintf("%s and %s write to the same temporary file %s: %s", a, b, f.gate.StableName(path), v.Sentence)
 		return v

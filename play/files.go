@@ -397,6 +397,18 @@ func (f *files) last() *run { return f.current }
 
 func (f *files) left() oracle.Outcome { return f.outcome }
 
+func (f *files) mayKill(may bool) { f.faulty = may }
+
+func (f *files) leftFiles() []string { return f.leftOver }
+
+// passTime makes the files older, or waits.
+func (f *files) passTime(ctx context.Context, waits bool) error {
+	if waits {
+		return sleep(ctx, f.sc.Pause)
+	}
+	return f.older(f.sc.Pause)
+}
+
 func (f *files) differ(context.Context) error { return nil }
 
 func (f *files) replace() { f.doubt = true }
@@ -509,7 +521,7 @@ func (f *files) finish(ctx context.Context, r *run, complete bool) error {
 // the content can mean nothing and the existence says who came first.
 func (f *files) tables(s tree.State) []oracle.Table {
 	shown := s.Clone()
-	maps.DeleteFunc(shown, func(p string, n tree.Node) bool { return n.Mode.IsRegular() && len(n.Data) == 0 && f.isLock(p) })
+	maps.DeleteFunc(shown, func(p string, n tree.Node) bool { return n.Mode.IsRegular() && len(n.Data) == 0 && isLock(p) })
 	if f.faulty {
 		for p := range shown {
 			if name := f.gate.StableName(p); !f.known[name] {
@@ -559,7 +571,7 @@ func (f *files) observed(s tree.State, named func(string) string) []oracle.Table
 // isLock reports whether a path is called as lock files are. One that is not
 // empty has something to say, and one that keeps others out shows in what they
 // are answered.
-func (f *files) isLock(p string) bool {
+func isLock(p string) bool {
 	base := strings.ToLower(path.Base(p))
 	return strings.Contains(base, "lock") || strings.HasSuffix(base, ".lck")
 }

@@ -106,21 +106,45 @@ func Run(ctx context.Context, sc *scenario.Scenario, opts Options) (rep *report.
 	if err := p.serial(ctx); err != nil {
 		return nil, err
 	}
-	if p.files != nil {
-		if err := p.filePasses(ctx); err != nil {
-			return nil, err
-		}
-		return p.finish(), nil
-	}
-	if err := p.pass(ctx, passBetween); err != nil {
+	if err := p.passes(ctx); err != nil {
 		return nil, err
 	}
-	if len(p.splittable) > 0 {
-		if err := p.insidePass(ctx); err != nil {
-			return nil, err
+	return p.finish(), nil
+}
+
+// passes plays the kinds of schedules that the scenario asks for.
+func (p *player) passes(ctx context.Context) error {
+	for _, k := range scenario.ScheduleKinds() {
+		if !p.sc.Plays(k) {
+			continue
+		}
+		var err error
+		switch k {
+		case scenario.Interleave:
+			err = p.interleave(ctx)
+		case scenario.PowerLoss:
+			err = p.powerPass(ctx)
+		default:
+			err = p.faultPass(ctx, k)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return p.finish(), nil
+	return nil
+}
+
+func (p *player) interleave(ctx context.Context) error {
+	if p.files != nil {
+		return p.pass(ctx, string(scenario.Interleave))
+	}
+	if err := p.pass(ctx, passBetween); err != nil {
+		return err
+	}
+	if len(p.splittable) == 0 {
+		return nil
+	}
+	return p.insidePass(ctx)
 }
 
 // newPlayer starts the world and what is common to a play and a replay.

@@ -83,9 +83,9 @@ func (p *player) powerRun(ctx context.Context) (*powerRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &driver{filesRun: x.(*filesRun), fr: &faultRun{}}
+	d := &driver{Execution: x, run: f.current, fr: &faultRun{}}
 	err = d.others(ctx, -1)
-	r := &powerRun{schedule: d.fr.schedule, steps: d.fr.steps, marks: d.marks, rows: d.rows, names: map[string]string{}}
+	r := &powerRun{schedule: d.fr.schedule, steps: d.fr.steps, marks: x.(*filesRun).marks, rows: f.current.rows, names: map[string]string{}}
 	log := f.gate.Log()
 	if endErr := x.End(ctx, err == nil); endErr != nil && err == nil {
 		err = endErr
@@ -195,7 +195,7 @@ func (f *files) stateTables(s tree.State, names map[string]string) []oracle.Tabl
 	shown := tree.State{}
 	for path, n := range s {
 		empty := n.Mode.IsRegular() && len(n.Data) == 0
-		if f.known[names[path]] && !(empty && f.isLock(path)) {
+		if f.known[names[path]] && !(empty && isLock(path)) {
 			shown[path] = n
 		}
 	}
@@ -217,7 +217,7 @@ func (p *player) startOn(ctx context.Context, s power.State) (oracle.Verdict, er
 		f.doubt = true
 		return special(oracle.ServerError, fmt.Sprintf("the application does not start on what a loss of power leaves%s: %v", lostWords(s), firstLine(err)), "refused"), nil
 	}
-	d := &driver{filesRun: x.(*filesRun), fr: &faultRun{}}
+	d := &driver{Execution: x, run: f.current, fr: &faultRun{}}
 	err = d.finish(ctx, 0)
 	reply := d.run.actors[0].reply
 	if endErr := x.End(ctx, err == nil); endErr != nil && err == nil {

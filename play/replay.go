@@ -24,7 +24,7 @@ func Replay(ctx context.Context, sc *scenario.Scenario, saved *report.Saved, n i
 	if err := p.serial(ctx); err != nil {
 		return nil, err
 	}
-	if saved.Fault != nil && p.files != nil {
+	if saved.Fault != nil {
 		p.opts.phase("replay")
 		if err := p.replayFault(ctx, saved, n); err != nil {
 			return nil, err

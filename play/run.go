@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -447,9 +448,24 @@ func (r *run) responses() []*oracle.Response {
 func (r *run) makeUndelivered(ctx context.Context, actor int) error {
 	a := r.actors[actor]
 	s := a.queue[0]
+	a.queue, a.step, a.phase = a.queue[1:], s, serving
 	r.note(s)
-	r.addRow(report.Row{Actor: actor, Kind: report.RowStep, Step: s.Text, Touch: s.Footprint.String()})
-	return s.at.Release(ctx, s.ID, false)
+	a.row = r.addRow(report.Row{Actor: actor, Kind: report.RowStep, Step: s.Text, Touch: s.Footprint.String()})
+	r.event, r.focus = &explore.Event{Actor: actor, Step: s.Shape}, nil // nobody is delivered to
+	if err := s.at.Release(ctx, s.ID, false); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.limit)
+	defer cancel()
+	for a.answer == nil && r.failed == nil {
+		if waits, err := s.at.Waiting(ctx, []uint64{s.ID}); err != nil || len(waits) > 0 {
+			return err // it waits for a lock, and is killed as it waits
+		}
+		if err := r.next(ctx, askAfter); err != nil {
+			return err
+		}
+	}
+	return r.failed
 }
 
 // sendAgain puts an actor back before its request.
@@ -465,4 +481,29 @@ func (r *run) expectChange() {
 			t.due = true
 		}
 	}
+}
+
+// strike takes an actor out of the run whose process is about to be killed. sent:
+// it has sent its request.
+func (r *run) strike(n int) (sent bool) {
+	a := r.actors[n]
+	sent = a.phase != fresh
+	a.killed, a.phase, a.queue, a.step = true, done, nil, nil
+	clear(a.locks)
+	maps.DeleteFunc(r.owners, func(_ connKey, b *actor) bool { return b == a })
+	return sent
+}
+
+// forget waits until it is known that a killed actor gets no answer: it must not
+// be taken for that to a second request.
+func (r *run) forget(ctx context.Context, actor int, sent bool) error {
+	ctx, cancel := context.WithTimeout(ctx, r.limit)
+	defer cancel()
+	for sent && !r.actors[actor].over {
+		if err := r.next(ctx, r.limit); err != nil {
+			return err
+		}
+	}
+	r.drain()
+	return r.failed
 }

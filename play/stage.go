@@ -27,6 +27,16 @@ type stage interface {
 	// replace the processes before the next run.
 	replace()
 	learnt() *memory
+	// mayKill is told whether processes are killed in the runs to come.
+	mayKill(bool)
+	// kill ends an actor's process at once, and startAgain replaces it.
+	kill(ctx context.Context, r *run, actor int) error
+	startAgain(ctx context.Context, actor int) error
+	// passTime lets the scenario's pause pass, for the others.
+	passTime(ctx context.Context, waits bool) error
+	// tornNow and leftFiles are about files; see files.
+	tornNow() ([]string, error)
+	leftFiles() []string
 	// notes say what a reader must know of the stage.
 	notes() []string
 	close() error

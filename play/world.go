@@ -137,42 +137,51 @@ func (w *world) open(ctx context.Context) error {
 }
 
 func (w *world) startApps(ctx context.Context) error {
-	w.apps, w.vars = nil, nil
-	for i := range w.sc.Application.Instances {
-		port, err := app.FreePort()
-		if err != nil {
-			return err
+	n := w.sc.Application.Instances
+	w.apps, w.vars = make([]*app.Process, 0, n), make([]scenario.Vars, n)
+	for i := range n {
+		p, err := w.startApp(ctx, i)
+		if p != nil {
+			w.apps = append(w.apps, p)
 		}
-		addr := "127.0.0.1:" + strconv.Itoa(port)
-		pg, err := w.database.vars(ctx)
-		if err != nil {
-			return err
-		}
-		vars := w.base.With(pg).With(scenario.Vars{"port": {Text: strconv.Itoa(port)},
-			"instance": {Text: strconv.Itoa(i)}, "url": {Text: "http://" + addr}})
-		opts, err := w.sc.Application.Options(vars)
-		if err != nil {
-			return err
-		}
-		opts.Instance, opts.Addr, opts.Output, opts.Logger = i, addr, w.output, w.log
-		p, err := app.Start(ctx, opts)
-		if err != nil {
-			return err
-		}
-		w.apps, w.vars = append(w.apps, p), append(w.vars, vars)
-		probe, err := w.sc.Application.Ready.Probe(vars)
-		if err != nil {
-			return err
-		}
-		rctx, cancel := context.WithTimeout(ctx, w.sc.Application.Ready.Timeout)
-		err = p.Ready(rctx, probe)
-		cancel()
 		if err != nil {
 			return err
 		}
 	}
 	w.restarts++
 	return nil
+}
+
+// startApp starts one instance and waits until it is ready. A process is returned
+// with an error as well, if there is one.
+func (w *world) startApp(ctx context.Context, i int) (*app.Process, error) {
+	port, err := app.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	addr := "127.0.0.1:" + strconv.Itoa(port)
+	pg, err := w.database.vars(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.vars[i] = w.base.With(pg).With(scenario.Vars{"port": {Text: strconv.Itoa(port)},
+		"instance": {Text: strconv.Itoa(i)}, "url": {Text: "http://" + addr}})
+	opts, err := w.sc.Application.Options(w.vars[i])
+	if err != nil {
+		return nil, err
+	}
+	opts.Instance, opts.Addr, opts.Output, opts.Logger = i, addr, w.output, w.log
+	p, err := app.Start(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	probe, err := w.sc.Application.Ready.Probe(w.vars[i])
+	if err != nil {
+		return p, err
+	}
+	rctx, cancel := context.WithTimeout(ctx, w.sc.Application.Ready.Timeout)
+	defer cancel()
+	return p, p.Ready(rctx, probe)
 }
 
 // setUp makes the set-up requests, at instance 0, and keeps what they capture.
@@ -295,6 +304,57 @@ func (w *world) differ(ctx context.Context) error {
 }
 
 func (w *world) replace() { w.doubt = true }
+
+func (w *world) mayKill(bool) {}
+
+func (w *world) tornNow() ([]string, error) { return nil, nil }
+
+func (w *world) leftFiles() []string { return nil }
+
+// passTime waits: the server's clock can not be moved.
+func (w *world) passTime(ctx context.Context, _ bool) error { return sleep(ctx, w.sc.Pause) }
+
+// kill ends the actor's instance at once, and what it had open at the server with
+// it: a process that is gone has no transaction.
+func (w *world) kill(ctx context.Context, r *run, actor int) error {
+	sent := r.strike(actor)
+	r.dirtyAll = true
+	p := w.apps[w.senders[actor].Instance]
+	p.Kill()
+	if err := p.Stop(ctx); err != nil {
+		return err
+	}
+	if err := w.database.gate.Abort(ctx); err != nil {
+		return err
+	}
+	return r.forget(ctx, actor, sent)
+}
+
+// startAgain replaces the instance of an actor that was killed. What it does as
+// it starts is not held.
+func (w *world) startAgain(ctx context.Context, actor int) error {
+	i := w.senders[actor].Instance
+	w.database.gate.Hold(false)
+	p, err := w.startApp(ctx, i)
+	if p != nil {
+		w.apps[i] = p
+	}
+	if err != nil {
+		w.doubt = true
+		return err
+	}
+	if err := w.prepareActors(); err != nil {
+		return err
+	}
+	for _, c := range w.clients {
+		if err := c.Warm(ctx); err != nil {
+			return err
+		}
+	}
+	w.flush()
+	w.database.gate.Hold(true)
+	return nil
+}
 
 func (w *world) notes() []string { return w.database.snapshot.Notes() }
 

@@ -13,28 +13,6 @@ import (
 	"github.com/holdfast-dev/holdfast/play/scenario"
 )
 
-// filePasses plays the kinds of schedules that there are on files.
-func (p *player) filePasses(ctx context.Context) error {
-	for _, k := range scenario.ScheduleKinds() {
-		if !p.sc.Plays(k) {
-			continue
-		}
-		var err error
-		switch k {
-		case scenario.Interleave:
-			err = p.pass(ctx, string(k))
-		case scenario.PowerLoss:
-			err = p.powerPass(ctx)
-		default:
-			err = p.faultPass(ctx, k)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // faultGroup are the faults that ended in the same way; the first is kept.
 type faultGroup struct {
 	first *faultRun

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Dialect is the flavour of SQL that a Handle speaks.
+// Dialect is the flavour of SQL that a Handle speaks. MySQL is MariaDB too.
 type Dialect int
 
 // The dialects, and how they write the first parameter of a statement.
@@ -50,14 +50,25 @@ type SQLRunner interface {
 }
 
 // SQL is a Handle on database/sql.
-func SQL(r SQLRunner, d Dialect) Handle { return sqlHandle{r, d} }
+func SQL(r SQLRunner, d Dialect) Handle {
+	_, tx := r.(interface {
+		Commit() error
+		Rollback() error
+	})
+	return sqlHandle{r: r, d: d, tx: tx}
+}
 
 type sqlHandle struct {
 	r SQLRunner
 	d Dialect
+	// tx says that the end of the transaction decides what becomes of the
+	// statements.
+	tx bool
 }
 
 func (h sqlHandle) Dialect() Dialect { return h.d }
+
+func (h sqlHandle) InTx() bool { return h.tx }
 
 func (h sqlHandle) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	res, err := h.r.ExecContext(ctx, query, args...)
@@ -72,7 +83,11 @@ func (h sqlHandle) QueryRow(ctx context.Context, query string, args ...any) Row 
 }
 
 func (h sqlHandle) Query(ctx context.Context, query string, args ...any) (Rows, error) {
-	return h.r.QueryContext(ctx, query, args...)
+	rows, err := h.r.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
 }
 
 // PgxRunner is what *pgxpool.Pool, *pgx.Conn and pgx.Tx have in common.
@@ -88,6 +103,11 @@ func Pgx(r PgxRunner) Handle { return pgxHandle{r} }
 type pgxHandle struct{ r PgxRunner }
 
 func (h pgxHandle) Dialect() Dialect { return Postgres }
+
+func (h pgxHandle) InTx() bool {
+	_, tx := h.r.(pgx.Tx)
+	return tx
+}
 
 func (h pgxHandle) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	tag, err := h.r.Exec(ctx, query, args...)
@@ -121,4 +141,12 @@ type pgxRows struct{ pgx.Rows }
 func (r pgxRows) Close() error {
 	r.Rows.Close()
 	return r.Rows.Err()
+}
+
+// InTx says whether h is a transaction, so that its statements take effect
+// together at the commit or not at all. A Handle of another package says so by
+// a method InTx() bool.
+func InTx(h Handle) bool {
+	t, ok := h.(interface{ InTx() bool })
+	return ok && t.InTx()
 }

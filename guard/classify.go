@@ -263,8 +263,16 @@ func integer(err error, typeName, field string) (int64, bool) {
 // Errors that arise before anything is sent (an argument of a wrong type) are
 // not among them.
 func answerLost(err error) bool {
+	if _, early := errors.AsType[*notSent](err); early {
+		return false
+	}
 	if r := look(err); r.code != "" {
 		return !r.server
+	}
+	// ErrConnClosed claims that nothing was sent; pgx also reports it when the
+	// answer to a simple query is lost.
+	if errors.Is(err, pgconn.ErrConnClosed) {
+		return true
 	}
 	if pgconn.SafeToRetry(err) {
 		return false
@@ -273,6 +281,5 @@ func answerLost(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, driver.ErrBadConn) || errors.As(err, &network) || pgconn.Timeout(err) ||
-		strings.Contains(err.Error(), "invalid connection") || // go-sql-driver/mysql
-		strings.Contains(err.Error(), "conn closed") // pgx
+		strings.Contains(err.Error(), "invalid connection") // go-sql-driver/mysql
 }

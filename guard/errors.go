@@ -112,9 +112,14 @@ func (e *UnknownError) Race() (status int, title string) {
 // Retryable is false.
 func (e *UnknownError) Retryable() bool { return false }
 
-// explain gives the error of a statement its type. Inside a transaction a lost
-// answer is no mystery: without a commit there is no effect.
-func explain(h Handle, op string, err error) error {
+// Explain gives the error of a statement on h its type: *[RaceError],
+// *[UnknownError], or an error that says that nothing was written. op is for the
+// message. [Exec] does so by itself; Explain is for statements that are run by
+// Handle.QueryRow, such as UPDATE … RETURNING.
+//
+// Inside a transaction a lost answer is no mystery: without a commit there is no
+// effect.
+func Explain(h Handle, op string, err error) error {
 	if err == nil {
 		return nil
 	}

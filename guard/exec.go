@@ -18,7 +18,7 @@ func Exec(ctx context.Context, h Handle, query string, args ...any) (int64, erro
 	}
 	n, err := h.Exec(ctx, query, args...)
 	if err != nil {
-		return 0, explain(h, short(query), err)
+		return 0, Explain(h, short(query), err)
 	}
 	if n == 0 {
 		return 0, &NoRowError{Query: query}
@@ -128,7 +128,7 @@ func insertAside(ctx context.Context, h Handle, insert Statement) error {
 		return Insert(ctx, h, insert.Query, insert.Args...)
 	}
 	if _, err := h.Exec(ctx, "SAVEPOINT holdfast_insert"); err != nil {
-		return explain(h, "savepoint", err)
+		return Explain(h, "savepoint", err)
 	}
 	err := Insert(ctx, h, insert.Query, insert.Args...)
 	after := "RELEASE SAVEPOINT holdfast_insert"
@@ -136,7 +136,7 @@ func insertAside(ctx context.Context, h Handle, insert Statement) error {
 		after = "ROLLBACK TO SAVEPOINT holdfast_insert"
 	}
 	if _, failed := h.Exec(ctx, after); failed != nil {
-		return errors.Join(err, explain(h, "savepoint", failed))
+		return errors.Join(err, Explain(h, "savepoint", failed))
 	}
 	return err
 }

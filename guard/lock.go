@@ -92,7 +92,7 @@ func lockRows(ctx context.Context, tx Handle, r RowKeys) error {
 	if d == SQLite {
 		// A write statement takes SQLite's write lock even if it changes nothing.
 		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE 0"); err != nil {
-			return explain(tx, "lock rows of "+r.Table, err)
+			return Explain(tx, "lock rows of "+r.Table, err)
 		}
 	}
 	// The locks are taken above the sort in PostgreSQL, and in the order of the
@@ -103,7 +103,7 @@ func lockRows(ctx context.Context, tx Handle, r RowKeys) error {
 	}
 	found, err := countRows(ctx, tx, query, values)
 	if err != nil {
-		return explain(tx, "lock rows of "+r.Table, err)
+		return Explain(tx, "lock rows of "+r.Table, err)
 	}
 	if found < len(values) {
 		return &MissingRowsError{Table: r.Table, Wanted: len(values), Found: found}

@@ -68,11 +68,11 @@ func TestStockInParallel(t *testing.T) {
 	}
 }
 
-// Four processes sell a stock, one of them is killed in the middle. Everything
+// Three processes sell a stock, one of them is killed in the middle. Everything
 // is sold, nothing twice: the acknowledged sales are as many as the stock, but
 // for the one sale per goroutine that the killed process could not tell of.
 func TestStockAcrossProcesses(t *testing.T) {
-	const stock, inFlight = 240, 4
+	const stock, inFlight = 150, 4
 	for _, kind := range shared {
 		for _, way := range []string{"native", "cas", "sharded"} {
 			if kind == "file" && way == "sharded" {
@@ -88,7 +88,7 @@ func TestStockAcrossProcesses(t *testing.T) {
 					t.Fatal(err)
 				}
 				var workers []*worktest.Worker
-				for range 4 {
+				for range 3 {
 					workers = append(workers, worktest.Start(t, "take", url, way))
 				}
 				for _, w := range workers {

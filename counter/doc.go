@@ -24,7 +24,8 @@
 // shares add up to the whole, and each shard is guarded by itself. Where one
 // shard's share is used up, one batch that is conditional on all shards moves
 // what is left; a refusal is given only on a look at all shards that is known to
-// be of one moment.
+// be of one moment. What comes in from the side without a bound (new stock) is
+// divided over all shards at once, where it is enough for that.
 //
 // How a quota outlives its holders: a reservation has an expiry, and whoever comes
 // after that takes it away in the same write that gives its amount to somebody

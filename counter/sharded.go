@@ -102,38 +102,95 @@ func (c *Sharded) key(id string, shard int) string {
 // number at one moment.
 func (c *Sharded) Add(ctx context.Context, id string, delta int64) (Result, error) {
 	r := Result{Delta: delta, Bounds: c.opts.Bounds}
+	if c.fromOpenSide(delta) {
+		// New stock in one shard would leave the others empty.
+		done, err := c.tryAll(ctx, id, &r)
+		if done || err != nil && !errors.Is(err, store.ErrConflict) {
+			return r, err
+		}
+	}
 	// Two shards by chance: if both are used up, the number is probably near its
 	// bound, and asking each shard in turn would cost more than looking at all.
 	first := rand.IntN(len(c.shares))
 	for try := range min(2, len(c.shares)) {
-		i := (first + try) % len(c.shares)
-		low, high := c.shares[i].Range()
-		_, _, err := c.s.Add(ctx, c.key(id, i), delta, low, high)
-		if err == nil {
-			r.Applied = true
-			return r, nil
-		}
-		if _, refused := errors.AsType[*store.BoundsError](err); !refused {
+		done, err := c.tryOne(ctx, id, (first+try)%len(c.shares), &r)
+		if done || err != nil {
 			return r, err
 		}
 	}
 	err := c.s.Retry(ctx, c.opts.Prefix+"/"+id, c.opts.Retry, func(ctx context.Context) error {
-		shards, total, err := c.collect(ctx, id)
-		if err != nil {
+		_, err := c.tryAll(ctx, id, &r)
+		if !errors.Is(err, store.ErrConflict) {
 			return err
 		}
-		sum, ok := c.opts.Bounds.add(total, delta)
-		if !ok {
-			r.Value = total
-			return c.confirm(ctx, id, shards)
+		// Others change shards all the time. One that can take all of it by
+		// itself does not need the others to hold still.
+		shards, _, cerr := c.collect(ctx, id)
+		if cerr != nil {
+			return cerr
 		}
-		// Conditional on every shard: it takes effect only on the state that
-		// was read, all of it.
-		_, err = c.s.Batch(ctx, c.spread(id, shards, sum))
-		r.Applied = err == nil
+		done, oerr := c.tryOne(ctx, id, c.roomiest(shards, delta), &r)
+		if done || oerr != nil {
+			return oerr
+		}
 		return err
 	})
 	return r, err
+}
+
+// fromOpenSide says whether an amount comes in from the side that has no bound,
+// and is large enough that every shard can have a part of it.
+func (c *Sharded) fromOpenSide(delta int64) bool {
+	n := int64(len(c.shares))
+	b := c.opts.Bounds
+	return n > 1 && (b.hasLow && !b.hasHigh && delta >= n || b.hasHigh && !b.hasLow && delta <= -n)
+}
+
+// tryOne changes one shard within its share of the bounds.
+func (c *Sharded) tryOne(ctx context.Context, id string, shard int, r *Result) (done bool, err error) {
+	low, high := c.shares[shard].Range()
+	_, _, err = c.s.Add(ctx, c.key(id, shard), r.Delta, low, high)
+	if _, refused := errors.AsType[*store.BoundsError](err); refused {
+		return false, nil
+	}
+	r.Applied = err == nil
+	return r.Applied, err
+}
+
+// tryAll divides the changed number evenly over all shards, in one batch that is
+// conditional on every one of them: it takes effect only on the state that was
+// read, all of it. A refusal is done as well.
+func (c *Sharded) tryAll(ctx context.Context, id string, r *Result) (done bool, err error) {
+	shards, total, err := c.collect(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	sum, ok := c.opts.Bounds.add(total, r.Delta)
+	if !ok {
+		r.Value = total
+		err := c.confirm(ctx, id, shards)
+		return err == nil, err
+	}
+	_, err = c.s.Batch(ctx, c.spread(id, shards, sum))
+	r.Applied = err == nil
+	return r.Applied, err
+}
+
+// roomiest is the shard that is farthest from the bound that delta moves it to.
+func (c *Sharded) roomiest(shards []number, delta int64) (best int) {
+	room := func(i int) uint64 {
+		low, high := c.shares[i].Range()
+		if delta < 0 {
+			return uint64(shards[i].n) - uint64(low)
+		}
+		return uint64(high) - uint64(shards[i].n)
+	}
+	for i := range shards {
+		if room(i) > room(best) {
+			best = i
+		}
+	}
+	return best
 }
 
 // Value is the number at one moment. Where it changes all the time,
@@ -141,7 +198,7 @@ func (c *Sharded) Add(ctx context.Context, id string, delta int64) (Result, erro
 // without.
 func (c *Sharded) Value(ctx context.Context, id string) (total int64, err error) {
 	err = c.s.Retry(ctx, c.opts.Prefix+"/"+id, c.opts.Retry, func(ctx context.Context) error {
-		var shards []store.Item
+		var shards []number
 		if shards, total, err = c.collect(ctx, id); err != nil {
 			return err
 		}
@@ -157,9 +214,15 @@ func (c *Sharded) Sum(ctx context.Context, id string) (int64, error) {
 	return total, err
 }
 
-// collect reads all shards; one that is not there has no version.
-func (c *Sharded) collect(ctx context.Context, id string) (shards []store.Item, total int64, err error) {
-	shards = make([]store.Item, len(c.shares))
+// number is a shard as it was read; one that is not there has no version.
+type number struct {
+	n       int64
+	version store.Version
+}
+
+// collect reads all shards, one after the other.
+func (c *Sharded) collect(ctx context.Context, id string) (shards []number, total int64, err error) {
+	shards = make([]number, len(c.shares))
 	for i := range shards {
 		item, err := c.s.Get(ctx, c.key(id, i))
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -169,7 +232,7 @@ func (c *Sharded) collect(ctx context.Context, id string) (shards []store.Item, 
 		if perr != nil {
 			return nil, 0, perr
 		}
-		shards[i] = item
+		shards[i] = number{n, item.Version}
 		total += n
 	}
 	return shards, total, nil
@@ -182,21 +245,21 @@ func (c *Sharded) collect(ctx context.Context, id string) (shards []store.Item, 
 // Counter-example for a single round, stock 1: a reader sees shard 0 empty;
 // then one unit comes back to shard 0 and the one in shard 1 is sold; the reader
 // sees shard 1 empty, and refuses although there was always one.
-func (c *Sharded) confirm(ctx context.Context, id string, shards []store.Item) error {
+func (c *Sharded) confirm(ctx context.Context, id string, shards []number) error {
 	again, _, err := c.collect(ctx, id)
 	if err != nil {
 		return err
 	}
 	for i := range shards {
-		if again[i].Version != shards[i].Version {
-			return &store.ConflictError{Op: "look at all shards", Key: c.key(id, i), Wanted: store.IfVersion(shards[i].Version), Found: again[i].Version}
+		if again[i].version != shards[i].version {
+			return &store.ConflictError{Op: "look at all shards", Key: c.key(id, i), Wanted: store.IfVersion(shards[i].version), Found: again[i].version}
 		}
 	}
 	return nil
 }
 
 // spread divides a number evenly over the shards, within their shares.
-func (c *Sharded) spread(id string, shards []store.Item, sum int64) []store.Op {
+func (c *Sharded) spread(id string, shards []number, sum int64) []store.Op {
 	order := make([]int, len(shards))
 	for i := range order {
 		order[i] = i
@@ -222,8 +285,8 @@ func (c *Sharded) spread(id string, shards []store.Item, sum int64) []store.Op {
 		rest -= part
 		shardLow, _ := c.shares[i].Range()
 		cond := store.CreateOnly()
-		if shards[i].Version != "" {
-			cond = store.IfVersion(shards[i].Version)
+		if shards[i].version != "" {
+			cond = store.IfVersion(shards[i].version)
 		}
 		ops = append(ops, store.Op{Key: c.key(id, i), Value: strconv.AppendInt(nil, int64(uint64(shardLow)+part), 10), Cond: cond})
 	}

@@ -47,7 +47,7 @@ func counts(t *testing.T, reader sdkmetric.Reader) map[string]int64 {
 			for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
 				get := func(k string) string {
 					v, _ := p.Attributes.Value(attribute.Key(k))
-					return v.Emit()
+					return v.String()
 				}
 				if get("holdfast.policy") != "test" || m.Name != "holdfast.conflict.choices" {
 					t.Errorf("metric %s of policy %s", m.Name, get("holdfast.policy"))

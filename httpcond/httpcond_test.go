@@ -293,7 +293,7 @@ func TestOneEditorWins(t *testing.T) {
 		}
 		cond, werr := p.Require().ForWrite(httpcond.Of(item, err == nil))
 		if werr != nil {
-			http.Error(w, werr.Error(), 412)
+			http.Error(w, werr.Error(), http.StatusPreconditionFailed)
 			return
 		}
 		// Everybody has compared before anybody writes.
@@ -305,7 +305,7 @@ func TestOneEditorWins(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		v, err := s.Put(ctx, "doc", body, cond)
 		if err != nil {
-			http.Error(w, err.Error(), 412)
+			http.Error(w, err.Error(), http.StatusPreconditionFailed)
 			return
 		}
 		w.Header().Set("ETag", httpcond.FromVersion(v).String())

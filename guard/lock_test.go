@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -96,4 +97,48 @@ func TestOrderedForUpdateRefuses(t *testing.T) {
 			t.Errorf("no table: %v", err)
 		}
 	})
+}
+
+// A transaction of the caller's own begins with a plain BEGIN in SQLite, and has
+// no lock until it writes. With the lock, what is read after it stays; without,
+// the write of one that has read too early is refused.
+func TestLockInACallersSQLiteTransaction(t *testing.T) {
+	db := sqliteDB(t, filepath.Join(t.TempDir(), "t.db"))
+	h := guard.SQL(db, guard.SQLite)
+	setUp(t, h)
+	ctx := patience(t)
+	add := func() error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		// After the commit this does nothing.
+		defer func() { _ = tx.Rollback() }()
+		mine := guard.SQL(tx, guard.SQLite)
+		if err := guard.OrderedForUpdate(ctx, mine, guard.RowKeys{Table: "accounts", Key: "id", Values: []any{1}}); err != nil {
+			return err
+		}
+		var n int64
+		if err := mine.QueryRow(ctx, "SELECT balance FROM accounts WHERE id = 1").Scan(&n); err != nil {
+			return err
+		}
+		if _, err := guard.Exec(ctx, mine, "UPDATE accounts SET balance = ? WHERE id = 1", n+1); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			for range 10 {
+				if err := add(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := number(t, h, "SELECT balance FROM accounts WHERE id = 1"); n != 160 {
+		t.Errorf("balance %d, want 160", n)
+	}
 }

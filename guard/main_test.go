@@ -57,12 +57,17 @@ func open(t *testing.T, driver string) guard.Handle {
 
 func sqlite(t *testing.T, path string) guard.Handle {
 	t.Helper()
+	return guard.SQL(sqliteDB(t, path), guard.SQLite)
+}
+
+func sqliteDB(t *testing.T, path string) *sql.DB {
+	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=synchronous(NORMAL)")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	return guard.SQL(db, guard.SQLite)
+	return db
 }
 
 func connect(t *testing.T, driver, address string) guard.Handle {

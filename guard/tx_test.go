@@ -152,6 +152,37 @@ func TestRetryAddsUp(t *testing.T) {
 	})
 }
 
+// On SQLite, transactions that read and then write wait for each other. With a
+// plain BEGIN all of them would have read before one writes, and the others'
+// writes be refused, without a wait that could help.
+func TestSQLiteWritersWait(t *testing.T) {
+	h := open(t, "sqlite")
+	setUp(t, h)
+	ctx := patience(t)
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			for range 10 {
+				err := guard.Tx(ctx, h, guard.TxOptions{}, func(ctx context.Context, tx guard.Handle) error {
+					var n int64
+					if err := tx.QueryRow(ctx, "SELECT balance FROM accounts WHERE id = 1").Scan(&n); err != nil {
+						return err
+					}
+					_, err := guard.Exec(ctx, tx, "UPDATE accounts SET balance = ? WHERE id = 1", n+1)
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := number(t, h, "SELECT balance FROM accounts WHERE id = 1"); n != 160 {
+		t.Errorf("balance %d, want 160", n)
+	}
+}
+
 // A bound is a bound, and what the function refuses by itself is not repeated,
 // even if it is a conflict.
 func TestRetryIsBounded(t *testing.T) {

@@ -316,3 +316,58 @@ func TestShardedRefusesOnlyWhatWasNotThere(t *testing.T) {
 	cancel()
 	<-done
 }
+
+// meddler changes the store once, right after a certain key was read.
+type meddler struct {
+	*mem.Backend
+	after  string
+	meddle func()
+}
+
+func (m *meddler) Get(ctx context.Context, key string) (store.Item, error) {
+	item, err := m.Backend.Get(ctx, key)
+	if f := m.meddle; f != nil && key == m.after {
+		m.meddle = nil
+		f()
+	}
+	return item, err
+}
+
+// The counter-example of the double look: the one unit moves from the shard that
+// is read second to the one that was read first, in between. The reader sees both
+// empty, and there was never less than one.
+func TestShardedLooksAtOneMoment(t *testing.T) {
+	m := &meddler{Backend: mem.New(), after: "n/x/0"}
+	s := store.New(m, store.Options{})
+	defer s.Close()
+	c, err := counter.NewSharded(s, counter.ShardedOptions{Prefix: "n", Bounds: counter.AtLeast(0), Shards: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	move := func(from, to string) {
+		low, high := store.Unbounded()
+		for key, delta := range map[string]int64{to: 1, from: -1} {
+			if _, _, err := s.Add(t.Context(), key, delta, low, high); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for range 20 {
+		if _, _, err := s.Add(t.Context(), "n/x/1", 1, 0, 1); err != nil {
+			t.Fatal(err)
+		}
+		m.meddle = func() { move("n/x/1", "n/x/0") }
+		if v, err := c.Value(t.Context(), "x"); err != nil || v != 1 {
+			t.Errorf("a value of %d, %v, where there was always one", v, err)
+		}
+		// Two units are too many for either shard, so all shards are looked at.
+		move("n/x/0", "n/x/1")
+		m.meddle = func() { move("n/x/1", "n/x/0") }
+		if r, err := c.Add(t.Context(), "x", -2); err != nil || r.Applied || r.Value != 1 {
+			t.Errorf("%v, %v, want a refusal at one", r, err)
+		}
+		if r, err := c.Add(t.Context(), "x", -1); err != nil || !r.Applied {
+			t.Errorf("%v, %v, want the unit", r, err)
+		}
+	}
+}

@@ -63,7 +63,8 @@ type Statement struct {
 // If the other row is deleted between the two statements, both run again, a few
 // times; *store.ExhaustedError says that it never worked out. Inside a
 // PostgreSQL transaction the insert runs behind a savepoint, so that its
-// refusal does not undo the rest.
+// refusal does not undo the rest. In a MySQL transaction at REPEATABLE READ that
+// has read before, get does not see the other's row; add FOR UPDATE to it.
 func InsertOrGet(ctx context.Context, h Handle, insert, get Statement, dest ...any) (created bool, err error) {
 	var stop error
 	err = store.RunRetry(ctx, short(insert.Query), store.Retry{Attempts: 10}, nil, func(ctx context.Context) error {

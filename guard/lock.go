@@ -51,7 +51,9 @@ func (e *MissingRowsError) Retryable() bool { return false }
 // The order holds within one call. A second call in the same transaction, or an
 // UPDATE of a row that was not locked before, may lock against the order; name
 // all rows at once. Read what you need after the call: what was read before may
-// be out of date.
+// be out of date. In MySQL at REPEATABLE READ, which is its default, even a later
+// plain SELECT shows the state of the transaction's first one; make this call
+// the first statement, or read with FOR UPDATE.
 //
 // A handle outside a transaction is refused with *store.InvalidError, because
 // its locks would be gone at once. Rows that are not there are

@@ -144,6 +144,10 @@ func (e *QuotaError) Race() (status int, title string) {
 	return http.StatusConflict, "The limit is reached"
 }
 
+// Retryable is false: the answer holds until a reservation is released or
+// expires.
+func (e *QuotaError) Retryable() bool { return false }
+
 // Reserve takes an amount out of the quota for a time. Not enough is a
 // Reservation with Granted false. *store.UnknownOutcomeError says that the
 // reservation may be there: repeat it under the same ID, or let it expire.

@@ -13,9 +13,9 @@
 // [Preconditions.ForWrite] evaluates the request against what was read, and
 // returns the condition that the write itself must carry.
 //
-//	item, err := s.Get(ctx, key)
 //	p, err := httpcond.Parse(r)
-//	cond, err := p.Require().ForWrite(httpcond.Of(item, err == nil))
+//	current, err := httpcond.Of(s.Get(ctx, key))
+//	cond, err := p.Require().ForWrite(current)
 //	_, err = s.Put(ctx, key, body, cond)   // *store.ConflictError: the race was lost
 //
 // Package conflict turns the errors into 412 and 428 answers.

@@ -232,6 +232,20 @@ func TestForWrite(t *testing.T) {
 	}
 }
 
+func TestOf(t *testing.T) {
+	failed := errors.New("no connection")
+	for _, c := range []struct {
+		err    error
+		exists bool
+		want   error
+	}{{nil, true, nil}, {&store.NotFoundError{Key: "k"}, false, nil}, {failed, false, failed}} {
+		cur, err := httpcond.Of(store.Item{Version: "v1"}, c.err)
+		if cur.Exists != c.exists || !errors.Is(err, c.want) {
+			t.Errorf("%v: %+v, %v", c.err, cur, err)
+		}
+	}
+}
+
 func TestRead(t *testing.T) {
 	serve := func(headers ...string) *http.Response {
 		r := httptest.NewRequest("GET", "/", nil)
@@ -285,13 +299,13 @@ func TestOneEditorWins(t *testing.T) {
 	all := make(chan struct{})
 	put := func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
-		item, err := s.Get(ctx, "doc")
+		cur, err := httpcond.Of(s.Get(ctx, "doc"))
 		p, perr := httpcond.Parse(r)
-		if perr != nil {
-			http.Error(w, perr.Error(), 400)
+		if err := errors.Join(err, perr); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		cond, werr := p.Require().ForWrite(httpcond.Of(item, err == nil))
+		cond, werr := p.Require().ForWrite(cur)
 		if werr != nil {
 			http.Error(w, werr.Error(), http.StatusPreconditionFailed)
 			return

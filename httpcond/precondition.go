@@ -1,6 +1,7 @@
 package httpcond
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -18,12 +19,17 @@ type Current struct {
 	LastModified time.Time
 }
 
-// Of is the state of an item that was read, or was not there.
-func Of(item store.Item, exists bool) Current {
-	if !exists {
-		return Current{}
+// Of is the state that a store's Get returned. Only *store.NotFoundError means
+// that nothing is there; every other error is returned, because a read that
+// failed must not pass for an absent resource.
+func Of(item store.Item, err error) (Current, error) {
+	switch {
+	case err == nil:
+		return Current{Exists: true, Version: item.Version}, nil
+	case errors.Is(err, store.ErrNotFound):
+		return Current{}, nil
 	}
-	return Current{Exists: true, Version: item.Version}
+	return Current{}, err
 }
 
 // Tag is the current tag.

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-dev/holdfast/internal/mechbench"
 	"github.com/holdfast-dev/holdfast/internal/storebench"
 	"github.com/holdfast-dev/holdfast/play"
 	"github.com/holdfast-dev/holdfast/play/scenario"
@@ -13,7 +16,7 @@ func newBench() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure Holdfast on this machine",
 	}
-	c.AddCommand(newBenchPlay(), newBenchStore())
+	c.AddCommand(newBenchPlay(), newBenchStore(), newBenchMechanisms())
 	return c
 }
 
@@ -37,6 +40,27 @@ files it needs two gigabytes of disk.`,
 	c.Flags().DurationVar(&o.Time, "time", 0, "how long each cell is measured (default 2s)")
 	c.Flags().IntSliceVar(&o.Markers, "markers", nil, "sizes of the marker index (default 100000,1000000)")
 	c.Flags().StringSliceVar(&o.Only, "only", nil, "tables to print: writers, group, overhead, markers (default all)")
+	c.Flags().StringVar(&o.PostgresURL, "postgres", "", "`URL` of a database to use; empty starts a throwaway server")
+	return c
+}
+
+func newBenchMechanisms() *cobra.Command {
+	var o mechbench.Options
+	c := &cobra.Command{
+		Use:   "mechanisms",
+		Short: "Measure the mechanisms beside what people write instead of them",
+		Long: `Prints tables that compare the ways of one mechanism in one run, on SQLite and
+PostgreSQL, at 1, 16 and 64 writers: a counter by one guarded statement, by
+compare-and-set, and by SELECT FOR UPDATE.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return mechbench.Run(cmd.Context(), cmd.OutOrStdout(), o)
+		},
+	}
+	c.Flags().StringVar(&o.Dir, "dir", "", "`FOLDER` for the data; empty is the temporary directory")
+	c.Flags().IntSliceVar(&o.Writers, "writers", nil, "numbers of concurrent writers (default 1,16,64)")
+	c.Flags().DurationVar(&o.Time, "time", 0, "how long each cell is measured (default 2s)")
+	c.Flags().StringSliceVar(&o.Only, "only", nil, "tables to print: "+strings.Join(mechbench.Tables(), ", ")+" (default all)")
 	c.Flags().StringVar(&o.PostgresURL, "postgres", "", "`URL` of a database to use; empty starts a throwaway server")
 	return c
 }

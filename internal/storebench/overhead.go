@@ -35,7 +35,7 @@ func (b *bench) overhead(ctx context.Context) error {
 		}
 		rows = append(rows, of...)
 	}
-	return b.table("Overhead over the raw driver, one caller, median of one operation",
+	return b.Table("Overhead over the raw driver, one caller, median of one operation",
 		[]string{"store", "operation", "raw", "store", "more"}, rows)
 }
 
@@ -96,11 +96,11 @@ func (b *bench) rawOf(ctx context.Context, kind string) (raw, error) {
 	name := fmt.Sprintf("raw%d", b.n)
 	switch kind {
 	case "file":
-		return rawFile(filepath.Join(b.dir, name))
+		return rawFile(filepath.Join(b.Dir, name))
 	case "sqlite":
-		return rawSQLite(ctx, filepath.Join(b.dir, name))
+		return rawSQLite(ctx, filepath.Join(b.Dir, name))
 	}
-	return rawPostgres(ctx, withConns(b.pg, 2), name)
+	return rawPostgres(ctx, b.PostgresFor(2), name)
 }
 
 // rawFile is the durable write by itself, in one directory.

@@ -12,14 +12,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/pgtest"
+	"github.com/holdfast-dev/holdfast/internal/benchkit"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/file"
 	"github.com/holdfast-dev/holdfast/store/postgres"
@@ -68,16 +65,14 @@ func (o Options) withDefaults() Options {
 
 // bench is one run.
 type bench struct {
+	*benchkit.Place
 	opts Options
-	dir  string
-	pg   string // empty: no PostgreSQL
-	out  io.Writer
 	n    int
 }
 
 // Run measures and prints.
 func Run(ctx context.Context, w io.Writer, opts Options) (err error) {
-	b := &bench{opts: opts.withDefaults(), out: w}
+	b := &bench{opts: opts.withDefaults()}
 	tables := map[string]func(context.Context) error{
 		"writers": b.writers, "markers": b.markers, "group": b.group, "overhead": b.overhead,
 	}
@@ -86,19 +81,10 @@ func Run(ctx context.Context, w io.Writer, opts Options) (err error) {
 			return fmt.Errorf("bench store: there is no table %q; the tables are writers, group, overhead, markers", name)
 		}
 	}
-	if b.dir, err = os.MkdirTemp(opts.Dir, "holdfast-bench-"); err != nil {
+	if b.Place, err = benchkit.Prepare(ctx, w, benchkit.Options{Dir: opts.Dir, PostgresURL: opts.PostgresURL}); err != nil {
 		return err
 	}
-	// A server that runs as another user must be able to enter.
-	if err := os.Chmod(b.dir, 0o711); err != nil {
-		return errors.Join(err, os.RemoveAll(b.dir))
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	stop, err := b.startPostgres(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer func() { err = errors.Join(err, b.Close()) }()
 	for _, name := range b.opts.Only {
 		if err := tables[name](ctx); err != nil {
 			return fmt.Errorf("bench store, table %s: %w", name, err)
@@ -107,30 +93,10 @@ func Run(ctx context.Context, w io.Writer, opts Options) (err error) {
 	return nil
 }
 
-func (b *bench) startPostgres(ctx context.Context) (stop func() error, err error) {
-	nothing := func() error { return nil }
-	if b.opts.PostgresURL != "" {
-		b.pg = b.opts.PostgresURL
-		return nothing, nil
-	}
-	server, err := pgtest.Start(ctx, pgtest.Options{Dir: b.dir, Durable: true, Settings: map[string]string{
-		"shared_buffers": "256MB", "max_wal_size": "4GB",
-	}})
-	if errors.Is(err, pgtest.ErrNotInstalled) {
-		fmt.Fprintln(b.out, "PostgreSQL is left out:", err)
-		return nothing, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	b.pg = server.URL("postgres")
-	return server.Stop, nil
-}
-
 // backends are the names to measure.
 func (b *bench) backends() []string {
 	names := []string{"file", "sqlite"}
-	if b.pg != "" {
+	if b.Postgres != "" {
 		names = append(names, "postgres")
 	}
 	return names
@@ -149,13 +115,13 @@ func (b *bench) reopen(ctx context.Context, kind, name string, conns int, sync b
 	var err error
 	switch kind {
 	case "file":
-		backend, err = file.Open(ctx, filepath.Join(b.dir, name), file.Options{NoSync: !sync, SweepInterval: -1})
+		backend, err = file.Open(ctx, filepath.Join(b.Dir, name), file.Options{NoSync: !sync, SweepInterval: -1})
 	case "sqlite":
-		backend, err = sqlite.Open(ctx, filepath.Join(b.dir, name), sqlite.Options{})
+		backend, err = sqlite.Open(ctx, filepath.Join(b.Dir, name), sqlite.Options{})
 	case "sqlite, one transaction per write":
-		backend, err = sqlite.Open(ctx, filepath.Join(b.dir, name), sqlite.Options{MaxBatch: 1})
+		backend, err = sqlite.Open(ctx, filepath.Join(b.Dir, name), sqlite.Options{MaxBatch: 1})
 	case "postgres":
-		backend, err = postgres.Open(ctx, withConns(b.pg, conns), postgres.Options{Table: strings.ReplaceAll(name, " ", "_")})
+		backend, err = postgres.Open(ctx, b.PostgresFor(conns), postgres.Options{Table: strings.ReplaceAll(name, " ", "_")})
 	default:
 		return nil, fmt.Errorf("there is no store %q", kind)
 	}
@@ -163,26 +129,4 @@ func (b *bench) reopen(ctx context.Context, kind, name string, conns int, sync b
 		return nil, err
 	}
 	return store.New(backend, store.Options{}), nil
-}
-
-func withConns(address string, conns int) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return address
-	}
-	q := u.Query()
-	q.Set("pool_max_conns", fmt.Sprint(max(conns, 2)))
-	u.RawQuery = q.Encode()
-	return u.String()
-}
-
-// table prints a title and aligned rows.
-func (b *bench) table(title string, header []string, rows [][]string) error {
-	fmt.Fprintf(b.out, "\n%s\n", title)
-	t := tabwriter.NewWriter(b.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, strings.Join(header, "\t")+"\t")
-	for _, row := range rows {
-		fmt.Fprintln(t, strings.Join(row, "\t")+"\t")
-	}
-	return t.Flush()
 }

@@ -11,36 +11,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/benchkit"
 	"github.com/holdfast-dev/holdfast/marker"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
-// rate runs f in so many goroutines for the time of a cell and returns calls
-// per second. f gets the number of its goroutine and of its call.
+// rate is calls per second in the time of a cell.
 func (b *bench) rate(ctx context.Context, writers int, f func(ctx context.Context, writer, call int) error) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.opts.Time)
-	defer cancel()
-	var done atomic.Int64
-	var wg sync.WaitGroup
-	errs := make([]error, writers)
-	began := time.Now()
-	for w := range writers {
-		wg.Go(func() {
-			for n := 0; ctx.Err() == nil; n++ {
-				if err := f(ctx, w, n); err != nil {
-					// What the end of the cell interrupts is not counted.
-					if ctx.Err() == nil {
-						errs[w] = err
-						cancel()
-					}
-					return
-				}
-				done.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	return float64(done.Load()) / time.Since(began).Seconds(), errors.Join(errs...)
+	s, err := benchkit.Measure(ctx, b.opts.Time, writers, f)
+	return s.Rate, err
 }
 
 // keepItems is how many entries the shared list holds: a list of what is
@@ -86,7 +65,7 @@ func (b *bench) writers(ctx context.Context) error {
 			rows = append(rows, []string{kind, strconv.Itoa(writers), fmt.Sprintf("%.0f", list), fmt.Sprintf("%.0f", marks), fmt.Sprintf("%.1f", marks/list)})
 		}
 	}
-	return b.table("Registrations per second: one list by compare-and-set, one marker per item",
+	return b.Table("Registrations per second: one list by compare-and-set, one marker per item",
 		[]string{"store", "writers", "CAS list", "markers", "times"}, rows)
 }
 
@@ -124,7 +103,7 @@ func (b *bench) group(ctx context.Context) error {
 		}
 		rows = append(rows, []string{strconv.Itoa(writers), fmt.Sprintf("%.0f", rates[0]), fmt.Sprintf("%.0f", rates[1]), fmt.Sprintf("%.1f", rates[1]/rates[0])})
 	}
-	return b.table("SQLite, writes per second: one transaction each, group commit",
+	return b.Table("SQLite, writes per second: one transaction each, group commit",
 		[]string{"writers", "one each", "group", "times"}, rows)
 }
 
@@ -139,7 +118,7 @@ func (b *bench) markers(ctx context.Context) error {
 			rows = append(rows, row)
 		}
 	}
-	return b.table("Index of so many markers, half of them aged; time, and markers per second",
+	return b.Table("Index of so many markers, half of them aged; time, and markers per second",
 		[]string{"store", "markers", "keys", "/s", "list", "/s", "age-prune half", "/s"}, rows)
 }
 

@@ -173,7 +173,10 @@ func (r request) failure(ctx context.Context, sent bool, err error) error {
 		cause = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 	}
 	var reported *pgconn.PgError
-	definite := !sent || pgconn.SafeToRetry(err) || errors.Is(err, pgx.ErrTxCommitRollback)
+	// pgx reports the loss of an answer to a simple query, such as COMMIT, as
+	// ErrConnClosed, which claims that nothing was sent.
+	unsent := pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed)
+	definite := !sent || unsent || errors.Is(err, pgx.ErrTxCommitRollback)
 	if errors.As(err, &reported) {
 		definite = !endsConnection(reported.Code)
 	}

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -186,6 +187,8 @@ const (
 	passAll int32 = iota
 	cutRequest
 	cutAnswer
+	// cutCommit is cutAnswer for the next COMMIT.
+	cutCommit
 )
 
 func newCutter(t *testing.T, target string) *cutter {
@@ -224,6 +227,9 @@ func (c *cutter) upward(client, upstream net.Conn) {
 		// The write under test is the only traffic while a cut is armed.
 		if err != nil || c.mode.CompareAndSwap(cutRequest, passAll) {
 			return
+		}
+		if bytes.Contains(buf[:n], []byte("commit\x00")) {
+			c.mode.CompareAndSwap(cutCommit, cutAnswer)
 		}
 		if _, err := upstream.Write(buf[:n]); err != nil {
 			return
@@ -295,6 +301,33 @@ func TestCutConnections(t *testing.T) {
 			mode = cutRequest
 		}
 		check(key, mode, store.IfVersion(v), nil, "new")
+	}
+}
+
+// The server commits a batch and the answer is lost. pgx reports "conn closed"
+// then, with the word that nothing was sent; believing it would call a batch that
+// took effect a failure.
+func TestLostCommitOfABatch(t *testing.T) {
+	s := pgtest.Need(t, server)
+	u, err := url.Parse(s.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCutter(t, filepath.Join(u.Query().Get("host"), ".s.PGSQL.5432"))
+	st := open(t, "postgres://postgres@"+c.listener.Addr().String()+"/postgres?sslmode=disable&pool_max_conns=1", "cutbatch")
+	ctx := t.Context()
+	c.mode.Store(cutCommit)
+	// The nonces are there, which settles it.
+	versions, err := st.Batch(ctx, []store.Op{{Key: "a", Value: []byte("1")}, {Key: "b", Value: []byte("2")}})
+	item, getErr := st.Get(ctx, "b")
+	if err != nil || getErr != nil || item.Version != versions[1] {
+		t.Errorf("a batch of writes: %v; then %v, %v", err, item, getErr)
+	}
+	c.mode.Store(cutCommit)
+	// Deletions leave nothing to recognise.
+	_, err = st.Batch(ctx, []store.Op{{Key: "a", Delete: true}, {Key: "b", Delete: true}})
+	if !errors.Is(err, store.ErrUnknownOutcome) {
+		t.Errorf("a batch of deletions: %v", err)
 	}
 }
 

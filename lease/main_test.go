@@ -3,7 +3,6 @@ package lease_test
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -22,18 +21,8 @@ import (
 	"github.com/holdfast-dev/holdfast/store/sqlite"
 )
 
-// server is started once for the package.
+// server is started once for the package; nil where it can not be.
 var server *pgtest.Server
-
-func TestMain(m *testing.M) {
-	if os.Getenv(workerEnv) != "" {
-		os.Exit(worker())
-	}
-	os.Exit(pgtest.Main(func(s *pgtest.Server) int {
-		server = s
-		return m.Run()
-	}))
-}
 
 const ttl = 10 * time.Second
 

@@ -172,8 +172,9 @@ func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
 // Collect deletes the records of all leases that nobody holds and returns how
 // many are gone. It may run at any time, anywhere: each deletion is conditional
 // on the version that was seen free, and tokens go on where they were (see the
-// package comment). Records of holders that died stay until somebody has taken
-// and released those leases.
+// package comment). Records that were created and not taken yet are left alone,
+// so that a collection does not keep an acquirer from its lease; they and those
+// of holders that died stay until somebody has taken and released the leases.
 func (m *Manager) Collect(ctx context.Context) (int, error) {
 	caps := m.s.Capabilities()
 	if !caps.Delete.IfVersion {
@@ -188,7 +189,7 @@ func (m *Manager) Collect(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if !rec.Held {
+		if !rec.Held && rec.Token > 0 {
 			free = append(free, store.Deletion{Key: item.Key, Cond: store.IfVersion(item.Version)})
 		}
 	}

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/holdfast-dev/holdfast/guard"
 	"github.com/holdfast-dev/holdfast/lease"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/backend"
@@ -241,10 +238,9 @@ func FuzzGuarded(f *testing.F) {
 		if err != nil && !errors.As(err, &corrupt) {
 			t.Fatal(err)
 		}
-		if _, err := s.Put(ctx, "other", nil, store.None()); err != nil {
+		if g, err = lease.NewGuarded(s, "saved"); err != nil {
 			t.Fatal(err)
 		}
-		g, _ = lease.NewGuarded(s, "saved")
 		if _, err := g.Save(ctx, max(o.Fence, 1), raw); err != nil {
 			t.Fatal(err)
 		}
@@ -253,6 +249,3 @@ func FuzzGuarded(f *testing.F) {
 		}
 	})
 }
-
-// pgHandle is for tests on PostgreSQL.
-func pgHandle(p *pgxpool.Pool) guard.Handle { return guard.Pgx(p) }

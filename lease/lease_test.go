@@ -129,9 +129,7 @@ func TestRenewsItself(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Two wait: the renewal and the watchdog.
-		if err := ann.clock.Waiting(t.Context(), 2); err != nil {
-			t.Fatal(err)
-		}
+		ann.sleepers(t, 2)
 		ann.clock.Advance(ttl / 3)
 		for now := before; now.Version == before.Version; {
 			if now, err = bob.Inspect(t.Context(), "job"); err != nil {
@@ -153,8 +151,7 @@ func TestRenewsItself(t *testing.T) {
 func TestLossIsSignalled(t *testing.T) {
 	lost := func(t *testing.T, l *lease.Lease, why string) {
 		t.Helper()
-		<-l.Context().Done()
-		e := wantError[*lease.LostError](t, "cause", context.Cause(l.Context()))
+		e := wantError[*lease.LostError](t, "cause", ended(t, l.Context()))
 		if e != nil && !strings.Contains(e.Why, why) {
 			t.Errorf("lost because %q, want %q", e.Why, why)
 		}
@@ -164,9 +161,7 @@ func TestLossIsSignalled(t *testing.T) {
 		ann, bob := newMachine(t, b, "ann"), newMachine(t, b, "bob")
 		l := ann.take(t, "job")
 		next := bob.outwait(t, "job")
-		if err := ann.clock.Waiting(t.Context(), 2); err != nil {
-			t.Fatal(err)
-		}
+		ann.sleepers(t, 2)
 		ann.clock.Advance(ttl / 3)
 		lost(t, l, "somebody else")
 		e := wantError[*lease.LostError](t, "release", l.Release(t.Context()))
@@ -190,9 +185,7 @@ func TestLossIsSignalled(t *testing.T) {
 		ann := newMachine(t, &declaring{Backend: b, put: backend.Enforced{CreateOnly: true, IfVersion: true}}, "ann")
 		l := ann.take(t, "job")
 		b.hang.Store(true)
-		if err := ann.clock.Waiting(t.Context(), 2); err != nil {
-			t.Fatal(err)
-		}
+		ann.sleepers(t, 2)
 		ann.clock.Advance(ttl / 3)
 		<-b.asked
 		ann.clock.Advance(ttl)
@@ -312,8 +305,7 @@ func TestDo(t *testing.T) {
 		}
 		defer func() { _ = next.Release(ctx) }()
 		wantError[*lease.LostError](t, "renew", l.Renew(ctx))
-		<-ctx.Done()
-		wantError[*lease.LostError](t, "cause", context.Cause(ctx))
+		wantError[*lease.LostError](t, "cause", ended(t, ctx))
 		return nil
 	})
 	wantError[*lease.LostError](t, "Do", err)
@@ -373,6 +365,8 @@ func TestOrdered(t *testing.T) {
 	}
 	var inside atomic.Int64
 	var wg sync.WaitGroup
+	bounded, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
 	for w := range 4 {
 		wg.Go(func() {
 			names := []string{"x", "y", "x"}
@@ -380,7 +374,7 @@ func TestOrdered(t *testing.T) {
 				names = []string{"y", "x"}
 			}
 			for range 25 {
-				set, err := lease.Ordered(t.Context(), m, names...)
+				set, err := lease.Ordered(bounded, m, names...)
 				if err != nil {
 					t.Error(err)
 					return

@@ -26,6 +26,20 @@ var server *pgtest.Server
 
 const ttl = 10 * time.Second
 
+// patience is when a test gives up on something that should happen at once.
+const patience = 20 * time.Second
+
+// ended waits for the end of a context and returns its cause.
+func ended(t testing.TB, ctx context.Context) error {
+	t.Helper()
+	select {
+	case <-ctx.Done():
+	case <-time.After(patience):
+		t.Fatal("the context does not end")
+	}
+	return context.Cause(ctx)
+}
+
 // kinds are the stores that leases are tested on.
 var kinds = []string{"mem", "file", "sqlite", "postgres"}
 
@@ -68,6 +82,16 @@ func newMachine(t testing.TB, b backend.Backend, holder string) *machine {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// sleepers waits until n calls wait for the clock of this machine.
+func (m *machine) sleepers(t testing.TB, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := m.clock.Waiting(ctx, n); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // take acquires at once or fails the test.
@@ -147,6 +171,15 @@ func pool(t testing.TB) *pgxpool.Pool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Close)
+	t.Cleanup(func() {
+		// After a failure a lock may still have its connection.
+		closed := make(chan struct{})
+		go func() { p.Close(); close(closed) }()
+		select {
+		case <-closed:
+		case <-time.After(patience):
+			t.Error("a connection was not given back")
+		}
+	})
 	return p
 }

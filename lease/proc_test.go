@@ -43,7 +43,9 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// workerTTL is short, because the rounds wait for it.
+// workerTTL is short, because the rounds wait for it; one that is told when to
+// save has its lease stolen instead, and must not be stopped in a renewal: on
+// the file store that holds up the thief.
 const workerTTL = 60 * time.Millisecond
 
 func work(ctx context.Context, do []string) error {
@@ -84,7 +86,11 @@ func saver(ctx context.Context, url string, told bool, orders *bufio.Scanner) er
 		return err
 	}
 	defer s.Close()
-	m, err := lease.New(s, lease.Options{TTL: workerTTL, Holder: "worker"})
+	ttl := workerTTL
+	if told {
+		ttl = time.Hour
+	}
+	m, err := lease.New(s, lease.Options{TTL: ttl, Holder: "worker"})
 	if err != nil {
 		return err
 	}
@@ -134,7 +140,10 @@ func start(t *testing.T, do string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{cmd: exec.Command(exe)}
+	// A worker that never comes to its end is killed, and fails the test.
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	p := &process{cmd: exec.CommandContext(ctx, exe)}
 	p.cmd.Env = append(os.Environ(), workerEnv+"="+do)
 	p.cmd.Stderr = os.Stderr
 	p.in, err = p.cmd.StdinPipe()
@@ -198,9 +207,9 @@ func (p *process) signal(t *testing.T, s unix.Signal) {
 	}
 }
 
-// A holder in another process is stopped past its lease, on a file store
-// between its look and its save, on PostgreSQL anywhere in the middle of saving
-// all the time. It goes on after its successor has loaded the object, and never
+// A holder in another process is stopped. On a file store that is between its
+// load and its save, and its lease is stolen; on PostgreSQL anywhere in the
+// middle of saving all the time, until its lease is over. It goes on after its successor has loaded the object, and never
 // changes it.
 func TestStoppedHolder(t *testing.T) {
 	for _, c := range []struct {
@@ -247,7 +256,7 @@ func stoppedRound(t *testing.T, p *process, m *lease.Manager, g *lease.Guarded, 
 		}
 	}
 	p.stop(t)
-	l, err := m.Acquire(ctx, "job")
+	l, err := takeOver(ctx, m, told)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,6 +279,17 @@ func stoppedRound(t *testing.T, p *process, m *lease.Manager, g *lease.Guarded, 
 		t.Fatalf("round %d: %q became %q, %v", i, before.Value, after.Value, err)
 	}
 	release(t, l)
+}
+
+func takeOver(ctx context.Context, m *lease.Manager, steal bool) (*lease.Lease, error) {
+	if !steal {
+		return m.Acquire(ctx, "job")
+	}
+	seen, err := m.Inspect(ctx, "job")
+	if err != nil {
+		return nil, err
+	}
+	return m.Steal(ctx, seen)
 }
 
 // A lock on a file ends with its holder, killed in the middle; the token goes

@@ -256,8 +256,7 @@ func TestAdvisorySessionEnds(t *testing.T) {
 		WHERE locktype = 'advisory' AND objid = (hashtextextended('holdfast lease ended', 0) & 4294967295)::oid`); err != nil {
 		t.Fatal(err)
 	}
-	<-a.Context().Done()
-	wantError[*lease.LostError](t, "cause", context.Cause(a.Context()))
+	wantError[*lease.LostError](t, "cause", ended(t, a.Context()))
 	next, err := lease.Advisory(ctx, db, "ended", lease.AdvisoryOptions{})
 	if err != nil || next.Token() <= a.Token() {
 		t.Fatalf("the next one: %v", err)

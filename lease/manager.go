@@ -106,6 +106,9 @@ func New(s *store.Store, opts Options) (*Manager, error) {
 	return &Manager{s: s, opts: opts, seen: map[string]observation{}, unsure: map[string][]attempted{}}, nil
 }
 
+// Holder returns the name of this process as others see it.
+func (m *Manager) Holder() string { return m.opts.Holder }
+
 // needs refuses a store that would let two writers through.
 func needs(s *store.Store, op string) error {
 	caps := s.Capabilities()

@@ -157,7 +157,7 @@ func TestFencedUnderLoad(t *testing.T) {
 	}
 }
 
-// The scenarios find what the README says, and all orders are tried.
+// The scenarios find what the README says.
 func TestScenarios(t *testing.T) {
 	for file, want := range map[string][]oracle.Kind{
 		"racy.yaml": {oracle.LostUpdate}, "guarded.yaml": nil,
@@ -180,8 +180,9 @@ func TestScenarios(t *testing.T) {
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("found %v, want %v", got, want)
 			}
+			// Where nothing is found, that must mean all orders.
 			for _, p := range r.Passes {
-				if !p.Complete {
+				if want == nil && !p.Complete {
 					t.Errorf("pass %q is not complete: %s %v", p.Name, p.LeftOut, p.Reasons)
 				}
 			}

@@ -435,7 +435,7 @@ func TestRefusals(t *testing.T) {
 	wantError[*store.UnsupportedError](t, "a batch on files", err)
 	release(t, l)
 	s := store.New(mem.New(), store.Options{})
-	for _, o := range []lease.Options{{Prefix: "x/"}, {TTL: -1}, {Prefix: "\x00"}} {
+	for _, o := range []lease.Options{{Prefix: "x/"}, {TTL: -1}, {TTL: time.Millisecond}, {Prefix: "\x00"}} {
 		_, err := lease.New(s, o)
 		wantError[*store.InvalidError](t, fmt.Sprintf("%+v", o), err)
 	}

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -43,7 +44,10 @@ func ended(t testing.TB, ctx context.Context) error {
 // kinds are the stores that leases are tested on.
 var kinds = []string{"mem", "file", "sqlite", "postgres"}
 
-// open opens a backend of a kind; a name of a database table keeps tests apart.
+// opened numbers the tables, so that each run of a test has its own.
+var opened atomic.Int64
+
+// open opens an empty backend of a kind.
 func open(t testing.TB, kind, table string) backend.Backend {
 	t.Helper()
 	var b backend.Backend
@@ -56,7 +60,7 @@ func open(t testing.TB, kind, table string) backend.Backend {
 	case "sqlite":
 		b, err = sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), sqlite.Options{})
 	case "postgres":
-		b, err = postgres.Open(t.Context(), pgtest.Need(t, server).URL("postgres"), postgres.Options{Table: table})
+		b, err = postgres.Open(t.Context(), pgtest.Need(t, server).URL("postgres"), postgres.Options{Table: fmt.Sprint(table, opened.Add(1))})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -21,9 +21,10 @@ type Options struct {
 	// Prefix is where the leases live, without a slash at the end; empty means
 	// "leases".
 	Prefix string
-	// TTL is how long a lease lasts without a renewal; 0 means 15 s. It must be
-	// well above the time of a write to the store: renewals go out every third
-	// of it. It is stored with the lease, so holders may differ in it.
+	// TTL is how long a lease lasts without a renewal; 0 means 15 s, and 10 ms
+	// is the least. It must be well above the time of a write to the store:
+	// renewals go out every third of it. It is stored with the lease, so
+	// holders may differ in it.
 	TTL time.Duration
 	// Holder names this process to people; empty means host name and process
 	// number. It decides nothing.
@@ -34,6 +35,9 @@ type Options struct {
 	// Clock is for tests; nil means SystemClock.
 	Clock Clock
 }
+
+// minTTL leaves renewals the time of a few writes to a local store.
+const minTTL = 10 * time.Millisecond
 
 // Manager takes leases in a store. It is safe for concurrent use, and remembers
 // what it has seen: let one process use one Manager for one prefix.
@@ -85,8 +89,8 @@ func New(s *store.Store, opts Options) (*Manager, error) {
 	if strings.HasSuffix(opts.Prefix, "/") {
 		return nil, invalid(fmt.Sprintf("prefix %q", opts.Prefix), "leave out the slash at the end")
 	}
-	if opts.TTL < 0 || opts.Poll < 0 {
-		return nil, invalid("TTL and Poll", "they are not negative; 0 takes the default")
+	if opts.TTL != 0 && opts.TTL < minTTL || opts.Poll < 0 {
+		return nil, invalid("TTL and Poll", fmt.Sprintf("a TTL is at least %s and a Poll is not negative; 0 takes the default", minTTL))
 	}
 	if err := needs(s, "lease"); err != nil {
 		return nil, err

@@ -141,7 +141,7 @@ func start(t *testing.T, do string) *process {
 		t.Fatal(err)
 	}
 	// A worker that never comes to its end is killed, and fails the test.
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	t.Cleanup(cancel)
 	p := &process{cmd: exec.CommandContext(ctx, exe)}
 	p.cmd.Env = append(os.Environ(), workerEnv+"="+do)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package singleton_test
+package singleton
 
 import (
 	"bufio"
@@ -21,7 +21,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/lease"
-	"github.com/holdfast-dev/holdfast/singleton"
 	"github.com/holdfast-dev/holdfast/store"
 )
 
@@ -67,10 +66,10 @@ func work(ctx context.Context, do []string) error {
 		return err
 	}
 	defer s.Close()
-	r, err := singleton.New(s, singleton.Options{
+	r, err := New(s, Options{
 		// 200 ms for a sign of life, while the machine is busy.
 		TTL: 200 * time.Second, Poll: 10 * time.Second, Clock: fast{start: time.Unix(0, nanos)},
-	}, singleton.Job{Name: "job", Schedule: "* * * * *", Run: func(ctx context.Context, r singleton.Run) error {
+	}, Job{Name: "job", Schedule: "* * * * *", Run: func(ctx context.Context, r Run) error {
 		fmt.Printf("start %d %d\n", r.Tick.Unix(), r.Attempt)
 		for range rand.N(5) {
 			if _, err := s.Get(ctx, "something"); err != nil && !errors.Is(err, store.ErrNotFound) {

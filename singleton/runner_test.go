@@ -1,4 +1,4 @@
-package singleton_test
+package singleton
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/fakeclock"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 	"github.com/holdfast-dev/holdfast/lease"
-	"github.com/holdfast-dev/holdfast/singleton"
 	"github.com/holdfast-dev/holdfast/store"
 	"github.com/holdfast-dev/holdfast/store/backend"
 	"github.com/holdfast-dev/holdfast/store/file"
@@ -33,25 +32,31 @@ const ttl = 10 * time.Second
 
 var noon = time.Date(2026, 5, 5, 12, 0, 0, 0, time.UTC)
 
-// instance is one instance of an application: a runner with a clock of its own.
+// instance is one instance of an application, with clocks of its own: one that
+// says when ticks are due, and one that leases are measured by. On the first,
+// nobody waits but the loop of the job, so the test knows when that sleeps.
 type instance struct {
-	*singleton.Runner
-	clock  *fakeclock.Clock
-	events chan singleton.Event
-	stop   func()
+	*Runner
+	clock, lapse *fakeclock.Clock
+	events       chan Event
+	stop         func()
 }
 
 // newInstance makes an instance on b that is not running yet. A nil clock
 // stands at noon.
-func newInstance(t *testing.T, b backend.Backend, clock *fakeclock.Clock, holder string, jobs ...singleton.Job) *instance {
+func newInstance(t *testing.T, b backend.Backend, clock *fakeclock.Clock, holder string, jobs ...Job) *instance {
 	t.Helper()
 	if clock == nil {
 		clock = fakeclock.New(noon)
 	}
-	in := &instance{clock: clock, events: make(chan singleton.Event, 10_000)}
+	in := &instance{clock: clock, lapse: fakeclock.New(noon), events: make(chan Event, 10_000)}
+	s := store.New(b, store.Options{})
 	var err error
-	in.Runner, err = singleton.New(store.New(b, store.Options{}), singleton.Options{TTL: ttl, Holder: holder, Clock: clock,
-		OnEvent: func(e singleton.Event) { in.events <- e }}, jobs...)
+	in.Runner, err = New(s, Options{TTL: ttl, Clock: clock, OnEvent: func(e Event) { in.events <- e }}, jobs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.leases, err = lease.New(s, lease.Options{Prefix: "singleton", TTL: ttl, Holder: holder, Clock: in.lapse})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,52 +77,57 @@ func (in *instance) start(t *testing.T) {
 	t.Cleanup(func() { in.stop() })
 }
 
-// until moves the clock by step, each time somebody sleeps, until an event of
-// this kind comes, and returns that. Step 0 leaves the clock alone.
-func (in *instance) until(t *testing.T, kind singleton.EventKind, step time.Duration) singleton.Event {
+// until moves both clocks by step whenever the loop sleeps, until an event of
+// this kind comes, and returns that. Step 0 leaves the clocks alone.
+func (in *instance) until(t *testing.T, kind EventKind, step time.Duration) Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
-		var moved chan struct{}
-		if step > 0 {
-			moved = make(chan struct{})
-			go func() {
-				defer close(moved)
-				if in.clock.Waiting(ctx, 1) == nil {
-					in.clock.Advance(step)
-				}
-			}()
-		}
+		asleep := make(chan struct{})
+		stopped, stop := context.WithCancel(ctx)
+		go func() {
+			if step > 0 && in.clock.Waiting(stopped, 1) == nil {
+				close(asleep)
+			}
+		}()
 		select {
 		case e := <-in.events:
+			stop()
 			if e.Kind == kind {
 				return e
 			}
-			if e.Kind == singleton.Trouble {
+			if e.Kind == Trouble {
 				t.Logf("trouble: %v", e.Err)
 			}
-		case <-moved:
+		case <-asleep:
+			stop()
+			// What the loop said before it slept comes first.
+			if len(in.events) == 0 {
+				in.clock.Advance(step)
+				in.lapse.Advance(step)
+			}
 		case <-ctx.Done():
+			stop()
 			t.Fatalf("no event %q", kind)
 		}
 	}
 }
 
-func (in *instance) last(t *testing.T, name string) (singleton.State, singleton.Entry) {
+func (in *instance) last(t *testing.T, name string) (State, Entry) {
 	t.Helper()
 	s, err := in.Inspect(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(s.Last) == 0 {
-		return s, singleton.Entry{}
+		return s, Entry{}
 	}
 	return s, s.Last[len(s.Last)-1]
 }
 
 // begun makes the record of a job with its cursor at noon.
-func begun(t *testing.T, b backend.Backend, jobs ...singleton.Job) {
+func begun(t *testing.T, b backend.Backend, jobs ...Job) {
 	t.Helper()
 	in := newInstance(t, b, nil, "first")
 	for _, j := range jobs {
@@ -133,7 +143,7 @@ type effects struct {
 	of map[time.Time]int
 }
 
-func (e *effects) run(_ context.Context, r singleton.Run) error {
+func (e *effects) run(_ context.Context, r Run) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.of == nil {
@@ -162,33 +172,36 @@ func TestOneEffectPerTick(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = b.Close() })
 			var did effects
-			j := singleton.Job{Name: "job", Schedule: "* * * * *", Run: did.run}
+			j := Job{Name: "job", Schedule: "* * * * *", Run: did.run}
 			begun(t, b, j)
-			// They share a clock, so that they are due at the same moment, and
-			// a channel of events, so that whoever runs is heard.
+			// They share the clock of the ticks, so that all are due at the same
+			// moment; that of the leases stands still.
 			clock := fakeclock.New(noon)
-			first := newInstance(t, b, clock, "0", j)
+			events := make(chan Event, 10_000)
 			for i := range 5 {
 				in := newInstance(t, b, clock, fmt.Sprint(i), j)
+				in.opts.OnEvent = func(e Event) { events <- e }
 				in.start(t)
-				go func() {
-					for e := range in.events {
-						first.events <- e
-					}
-				}()
-				t.Cleanup(func() { in.stop(); close(in.events) })
 			}
 			const ticks = 20
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			for i := range ticks {
-				// All five sleep until they are due, or look on at a run.
+				// All five sleep until the tick, or before another look at a run.
 				if err := clock.Waiting(ctx, 5); err != nil {
 					t.Fatal(err)
 				}
-				clock.Advance(time.Minute)
-				if e := first.until(t, singleton.Ended, time.Millisecond); !e.Tick.Equal(noon.Add(time.Duration(i+1) * time.Minute)) {
-					t.Errorf("tick %s ended in round %d", e.Tick, i)
+				tick := noon.Add(time.Duration(i+1) * time.Minute)
+				clock.Advance(tick.Sub(clock.Now()))
+				for e := (Event{}); e.Kind != Ended; {
+					select {
+					case e = <-events:
+					case <-ctx.Done():
+						t.Fatalf("tick %s is not run", tick)
+					}
+					if e.Kind != Ended && e.Kind != Started || !e.Tick.Equal(tick) {
+						t.Errorf("at tick %s: %+v", tick, e)
+					}
 				}
 			}
 			did.mu.Lock()
@@ -210,8 +223,8 @@ func TestOneEffectPerTick(t *testing.T) {
 // note that it is done comes late and is refused.
 func TestVanished(t *testing.T) {
 	b := mem.New()
-	entered, goOn := make(chan singleton.Run, 1), make(chan struct{})
-	slow := singleton.Job{Name: "job", Schedule: "* * * * *", Run: func(ctx context.Context, r singleton.Run) error {
+	entered, goOn := make(chan Run, 1), make(chan struct{})
+	slow := Job{Name: "job", Schedule: "* * * * *", Run: func(ctx context.Context, r Run) error {
 		entered <- r
 		<-goOn
 		return nil
@@ -222,25 +235,25 @@ func TestVanished(t *testing.T) {
 	begun(t, b, slow)
 	ann, bob := newInstance(t, b, nil, "ann", slow), newInstance(t, b, nil, "bob", quick)
 	ann.start(t)
-	ann.until(t, singleton.Started, time.Minute)
+	ann.until(t, Started, time.Minute)
 	first := <-entered
 	bob.start(t)
-	gone := bob.until(t, singleton.Gone, time.Second)
+	gone := bob.until(t, Gone, time.Second)
 	if !gone.Tick.Equal(first.Tick) || gone.Attempt != 1 {
 		t.Errorf("gone: %+v", gone)
 	}
-	next := bob.until(t, singleton.Ended, time.Second)
+	next := bob.until(t, Ended, time.Second)
 	if !next.Tick.After(first.Tick) {
 		t.Errorf("tick %s was run again by a job that is at most once", next.Tick)
 	}
 	close(goOn)
-	late := ann.until(t, singleton.Trouble, 0)
+	late := ann.until(t, Trouble, 0)
 	var stale *lease.StaleError
 	if !errors.As(late.Err, &stale) {
 		t.Errorf("the late note: %v, want *StaleError", late.Err)
 	}
 	s, _ := bob.last(t, "job")
-	if e := s.Last[0]; !e.Tick.Equal(first.Tick) || e.Status != singleton.Vanished || e.Holder != "ann" {
+	if e := s.Last[0]; !e.Tick.Equal(first.Tick) || e.Status != Vanished || e.Holder != "ann" {
 		t.Errorf("the record: %+v", e)
 	}
 	did.mu.Lock()
@@ -258,18 +271,18 @@ func TestRerun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	effect := func(ctx context.Context, r singleton.Run, who string) error {
+	effect := func(ctx context.Context, r Run, who string) error {
 		_, err := g.Save(ctx, r.Token, fmt.Append(nil, who))
 		return err
 	}
-	entered, goOn := make(chan singleton.Run, 1), make(chan struct{})
-	slow := singleton.Job{Name: "job", Schedule: "@daily", Rerun: 1, Run: func(ctx context.Context, r singleton.Run) error {
+	entered, goOn := make(chan Run, 1), make(chan struct{})
+	slow := Job{Name: "job", Schedule: "@daily", Rerun: 1, Run: func(ctx context.Context, r Run) error {
 		entered <- r
 		<-goOn
 		return effect(context.WithoutCancel(ctx), r, "ann")
 	}}
 	quick := slow
-	quick.Run = func(ctx context.Context, r singleton.Run) error { return effect(ctx, r, "bob") }
+	quick.Run = func(ctx context.Context, r Run) error { return effect(ctx, r, "bob") }
 	begun(t, b, slow)
 	ann, bob := newInstance(t, b, nil, "ann", slow), newInstance(t, b, nil, "bob", quick)
 	ann.clock.Advance(12 * time.Hour)
@@ -277,19 +290,20 @@ func TestRerun(t *testing.T) {
 	first := <-entered
 	bob.clock.Advance(12 * time.Hour)
 	bob.start(t)
-	again := bob.until(t, singleton.Ended, time.Second)
+	again := bob.until(t, Ended, time.Second)
 	if !again.Tick.Equal(first.Tick) || again.Attempt != 2 || again.Err != nil {
 		t.Errorf("the second run: %+v", again)
 	}
 	close(goOn)
 	var stale *lease.StaleError
-	if e := ann.until(t, singleton.Ended, 0); !errors.As(e.Err, &stale) {
+	if e := ann.until(t, Ended, 0); !errors.As(e.Err, &stale) {
 		t.Errorf("the effect of the first run: %v, want *StaleError", e.Err)
 	}
 	if o, err := g.Read(t.Context()); err != nil || string(o.Value) != "bob" {
 		t.Errorf("the effect is %q, %v", o.Value, err)
 	}
-	if s, e := bob.last(t, "job"); len(s.Last) != 2 || e.Status != singleton.Done || e.Attempt != 2 || e.Token <= first.Token {
+	bob.stop() // the end is noted after it is told
+	if s, e := bob.last(t, "job"); len(s.Last) != 2 || e.Status != Done || e.Attempt != 2 || e.Token <= first.Token {
 		t.Errorf("the record: %+v", s)
 	}
 }
@@ -297,15 +311,15 @@ func TestRerun(t *testing.T) {
 // Rerun is bounded: a tick that takes its runners down is given up.
 func TestRerunIsBounded(t *testing.T) {
 	b := mem.New()
-	j := singleton.Job{Name: "job", Schedule: "@daily", Rerun: 2}
+	j := Job{Name: "job", Schedule: "@daily", Rerun: 2}
 	begun(t, b, j)
 	clock := fakeclock.New(noon.Add(12 * time.Hour))
-	j.Run = func(ctx context.Context, r singleton.Run) error { <-ctx.Done(); return ctx.Err() }
+	j.Run = func(ctx context.Context, r Run) error { <-ctx.Done(); return ctx.Err() }
 	for attempt := 1; attempt <= 3; attempt++ {
 		mortal := &mortal{Backend: b}
 		in := newInstance(t, mortal, clock, "x", j)
 		in.start(t)
-		if e := in.until(t, singleton.Started, time.Second); e.Attempt != attempt {
+		if e := in.until(t, Started, time.Second); e.Attempt != attempt {
 			t.Fatalf("attempt %d, want %d", e.Attempt, attempt)
 		}
 		mortal.dead.Store(true)
@@ -313,8 +327,8 @@ func TestRerunIsBounded(t *testing.T) {
 	}
 	in := newInstance(t, b, clock, "x", j)
 	in.start(t)
-	gone := in.until(t, singleton.Gone, time.Second)
-	next := in.until(t, singleton.Started, time.Minute)
+	gone := in.until(t, Gone, time.Second)
+	next := in.until(t, Started, time.Minute)
 	if gone.Attempt != 3 || !next.Tick.Equal(gone.Tick.Add(24*time.Hour)) || next.Attempt != 1 {
 		t.Errorf("after %+v came %+v", gone, next)
 	}
@@ -365,7 +379,7 @@ func TestPausedBeforeClaim(t *testing.T) {
 		return nil
 	}}
 	var did effects
-	j := singleton.Job{Name: "job", Schedule: "@daily", Run: did.run}
+	j := Job{Name: "job", Schedule: "@daily", Run: did.run}
 	begun(t, b, j)
 	ann, bob := newInstance(t, slow, nil, "ann", j), newInstance(t, b, nil, "bob", j)
 	ann.clock.Advance(12 * time.Hour)
@@ -373,10 +387,10 @@ func TestPausedBeforeClaim(t *testing.T) {
 	ann.start(t)
 	<-reached
 	bob.start(t)
-	bob.until(t, singleton.Ended, time.Second)
+	bob.until(t, Ended, time.Second)
 	close(goOn)
 	var stale *lease.StaleError
-	if e := ann.until(t, singleton.Trouble, 0); !errors.As(e.Err, &stale) {
+	if e := ann.until(t, Trouble, 0); !errors.As(e.Err, &stale) {
 		t.Errorf("the late claim: %v, want *StaleError", e.Err)
 	}
 	ann.stop()
@@ -411,16 +425,16 @@ func TestUnknownClaim(t *testing.T) {
 				return &backend.UnknownOutcomeError{Op: "put", Undurable: true, Err: errors.New("the connection broke")}
 			}
 			var did effects
-			j := singleton.Job{Name: "job", Schedule: "@daily", Run: did.run}
+			j := Job{Name: "job", Schedule: "@daily", Run: did.run}
 			begun(t, b, j)
 			in := newInstance(t, lossy, nil, "ann", j)
 			in.start(t)
-			if e := in.until(t, singleton.Trouble, time.Hour); !errors.Is(e.Err, store.ErrUnknownOutcome) {
+			if e := in.until(t, Trouble, time.Hour); !errors.Is(e.Err, store.ErrUnknownOutcome) {
 				t.Errorf("got %v", e.Err)
 			}
-			want := singleton.Ended
+			want := Ended
 			if done {
-				want = singleton.Gone
+				want = Gone
 			}
 			e := in.until(t, want, time.Second)
 			in.stop()

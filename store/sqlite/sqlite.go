@@ -107,10 +107,16 @@ func open(ctx context.Context, path string, opts Options) (*Backend, error) {
 }
 
 func (b *Backend) start(ctx context.Context, path string, opts Options) error {
-	conn, err := b.write.Conn(ctx)
-	if err != nil {
+	// Several processes may open the file at once, and while one of them turns
+	// it to WAL mode even its settings can not be read.
+	var conn *sql.Conn
+	if err := untilFree(ctx, func() (err error) {
+		conn, err = b.write.Conn(ctx)
+		return err
+	}); err != nil {
 		return err
 	}
+	var err error
 	for _, statement := range []string{"PRAGMA journal_mode=WAL", schema} {
 		if err := untilFree(ctx, func() error {
 			_, err := conn.ExecContext(ctx, statement)
@@ -128,7 +134,10 @@ func (b *Backend) start(ctx context.Context, path string, opts Options) error {
 	}
 	b.read.SetMaxOpenConns(opts.Readers)
 	b.read.SetMaxIdleConns(opts.Readers)
-	if b.get, err = b.read.PrepareContext(ctx, "SELECT value, version FROM holdfast_kv WHERE key = ?"); err != nil {
+	if err := untilFree(ctx, func() (err error) {
+		b.get, err = b.read.PrepareContext(ctx, "SELECT value, version FROM holdfast_kv WHERE key = ?")
+		return err
+	}); err != nil {
 		return errors.Join(err, conn.Close())
 	}
 	b.done.Go(b.w.loop)

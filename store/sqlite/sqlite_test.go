@@ -185,3 +185,23 @@ func TestCloseDuringWrites(t *testing.T) {
 		t.Errorf("get after close: %v", err)
 	}
 }
+
+// Many open a new file at once: whoever turns it to WAL mode holds up the
+// others, and nobody is turned away.
+func TestOpenAtOnce(t *testing.T) {
+	for range 5 {
+		path := filepath.Join(t.TempDir(), "state.db")
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				b, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = b.Close()
+			})
+		}
+		wg.Wait()
+	}
+}

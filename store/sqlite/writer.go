@@ -93,11 +93,14 @@ func newWriter(ctx context.Context, conn *sql.Conn, maxBatch int) (*writer, erro
 		{&w.remove, "DELETE FROM holdfast_kv WHERE key = ?1"},
 		{&w.removeIf, "DELETE FROM holdfast_kv WHERE key = ?1 AND version = ?2"},
 	} {
-		stmt, err := conn.PrepareContext(ctx, s.text)
-		if err != nil {
+		// To prepare is to read the schema, which another process that is just
+		// opening the file can lock.
+		if err := untilFree(ctx, func() (err error) {
+			*s.to, err = conn.PrepareContext(ctx, s.text)
+			return err
+		}); err != nil {
 			return nil, err
 		}
-		*s.to = stmt
 	}
 	return w, nil
 }

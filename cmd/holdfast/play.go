@@ -40,6 +40,7 @@ func newPlay() *cobra.Command {
 	var preemptions, random int
 	var seed uint64
 	var save string
+	var schedules []string
 	c := &cobra.Command{
 		Use:   "play SCENARIO...",
 		Short: "Play the interleavings of a scenario on the real application",
@@ -62,7 +63,7 @@ large use --preemptions (all schedules with at most so many preemptions) or
 			}
 			return flags.run(cmd, func(ctx context.Context, o play.Options) ([]*report.Report, error) {
 				o.Bounded, o.Preemptions, o.Random, o.Seed, o.SaveDir = opts.Bounded, opts.Preemptions, opts.Random, opts.Seed, opts.SaveDir
-				return playAll(ctx, files, o)
+				return playAll(ctx, files, schedules, o)
 			})
 		},
 	}
@@ -70,18 +71,22 @@ large use --preemptions (all schedules with at most so many preemptions) or
 	c.Flags().IntVar(&preemptions, "preemptions", -1, "only schedules with at most `N` preemptions")
 	c.Flags().IntVar(&random, "random", 0, "`N` random schedules instead of a search")
 	c.Flags().Uint64Var(&seed, "seed", 1, "seed of --random")
+	c.Flags().StringSliceVar(&schedules, "schedules", nil, "`KINDS` of schedules in place of those that the scenario names: interleave, pause, crash, power-loss, retry")
 	c.Flags().StringVar(&save, "save", ".holdfast", "folder for the schedules of findings; empty to save none")
 	return c
 }
 
 // playAll loads all scenarios before the first is played, so that a mistake in
 // the last one is told at once.
-func playAll(ctx context.Context, files []string, o play.Options) ([]*report.Report, error) {
+func playAll(ctx context.Context, files, schedules []string, o play.Options) ([]*report.Report, error) {
 	scenarios := make([]*scenario.Scenario, len(files))
 	var errs []error
 	for i, f := range files {
 		var err error
 		scenarios[i], err = scenario.Load(f)
+		if err == nil && len(schedules) > 0 {
+			err = scenarios[i].Choose(schedules)
+		}
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {

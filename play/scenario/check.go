@@ -116,13 +116,8 @@ func (c *checker) files() {
 	}
 	for i, k := range c.s.Schedules {
 		at := fmt.Sprintf("schedules[%d]", i)
-		switch {
-		case k == Pause && !c.has("pause"):
-			c.failAt(at, "nothing says how long a pause is: add the key pause, longer than the leases and time-outs of the application")
-		case k == PowerLoss && !c.has("files"):
-			c.failAt(at, "power losses are played on files only: the scenario has no files section, and of a database it is the server's matter")
-		case k == Retry && !slices.ContainsFunc(c.s.Requests, func(r Request) bool { return r.Retry }):
-			c.failAt(at, "no request is sent again: add retry: true to those that are")
+		if why := c.s.lacks(k); why != "" {
+			c.failAt(at, "%s", why)
 		}
 	}
 	if f == nil {

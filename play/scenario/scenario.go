@@ -193,6 +193,37 @@ func (s *Scenario) Plays(k ScheduleKind) bool {
 	return true
 }
 
+// Choose replaces the kinds of schedules that the scenario names. The error says
+// what the scenario lacks for a kind.
+func (s *Scenario) Choose(kinds []string) error {
+	var chosen Schedules
+	for _, name := range kinds {
+		k := ScheduleKind(name)
+		if !slices.Contains(ScheduleKinds(), k) {
+			return fmt.Errorf("unknown kind of schedules %q: use some of %v", name, ScheduleKinds())
+		}
+		if why := s.lacks(k); why != "" {
+			return fmt.Errorf("%s: schedules of the kind %s can not be played: %s", s.File, k, why)
+		}
+		chosen = append(chosen, k)
+	}
+	s.Schedules = chosen
+	return nil
+}
+
+// lacks says why schedules of a kind can not be played; empty when they can.
+func (s *Scenario) lacks(k ScheduleKind) string {
+	switch {
+	case k == Pause && s.Pause <= 0:
+		return "nothing says how long a pause is: add the key pause, longer than the leases and time-outs of the application"
+	case k == PowerLoss && s.Files == nil:
+		return "power losses are played on files only: the scenario has no files section, and of a database it is the server's matter"
+	case k == Retry && !slices.ContainsFunc(s.Requests, func(r Request) bool { return r.Retry }):
+		return "no request is sent again: add retry: true to those that are"
+	}
+	return ""
+}
+
 // SQL is a piece of SQL or the name of a file with SQL. In the file both are a
 // text; one with a blank, a line end or a semicolon is SQL.
 type SQL struct {

@@ -1,0 +1,247 @@
+package idempotency
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/guard"
+	"github.com/holdfast-dev/holdfast/store"
+)
+
+// Options are for [NewTable], [NewSQL] and [NewPgx]. The zero value is useful.
+type Options struct {
+	// Table is where keys are kept; empty means holdfast_idempotency.
+	Table string
+	// TTL is how long an answer is kept; 0 means [DefaultTTL], and less than
+	// [MinTTL] is refused.
+	TTL time.Duration
+	// Wait is how long a copy waits for the first request to end before it gets
+	// *[InProgressError]; 0 means not at all. Only [Keys] waits.
+	Wait time.Duration
+	// Attempts is how often [Keys] runs a transaction that the database breaks
+	// off with a serialization failure, a deadlock or a lock time-out; 0 means
+	// 5.
+	Attempts int
+}
+
+// Table keeps keys in a table of the application's own database, for
+// transactions that the application runs itself. It is safe for concurrent use.
+type Table struct {
+	name    string
+	ttl     time.Duration
+	dialect guard.Dialect
+	sql     statements
+}
+
+// NewTable checks the options. It does not look at the database.
+func NewTable(d guard.Dialect, opts Options) (*Table, error) {
+	if opts.Table == "" {
+		opts.Table = "holdfast_idempotency"
+	}
+	if err := checkTable(opts.Table); err != nil {
+		return nil, err
+	}
+	ttl, err := ttlOrError(opts.TTL)
+	if err != nil {
+		return nil, err
+	}
+	return &Table{name: opts.Table, ttl: ttl, dialect: d, sql: newStatements(d, opts.Table)}, nil
+}
+
+// Schema returns the statements that make the table, for an application that
+// keeps its migrations itself.
+func (t *Table) Schema() []string { return append([]string(nil), t.sql.create...) }
+
+// Create makes the table if it is absent. PostgreSQL may refuse this when two
+// sessions do it at once on an empty database; put [Table.Schema] into the
+// migrations there.
+func (t *Table) Create(ctx context.Context, h guard.Handle) error {
+	for _, statement := range t.sql.create {
+		if _, err := h.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("create table %s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// Claim takes the key for this transaction, and must be its first statement.
+// It returns nil if the key is now this transaction's: have the effect, call
+// [Table.Record] if there is an answer to keep, and commit. It returns the
+// answer if it was recorded before: have no effect and roll back.
+// *[InProgressError] and *[MismatchError] say that the transaction must be
+// rolled back as well.
+//
+// tx must be a transaction. On a Handle of a database each statement commits by
+// itself: a crash after the claim would lose the request.
+func (t *Table) Claim(ctx context.Context, tx guard.Handle, req Request) (*Answer, error) {
+	if err := req.check(); err != nil {
+		return nil, err
+	}
+	if tx.Dialect() != t.dialect {
+		return nil, &store.InvalidError{Op: "idempotency", What: "handle", Why: "it speaks another dialect than the table was made for"}
+	}
+	if t.dialect == guard.Postgres {
+		return t.claimPostgres(ctx, tx, req)
+	}
+	n, err := tx.Exec(ctx, t.sql.claim, t.bind(req.Scope), t.bind(req.Key), fingerprint(req), seconds(t.ttl))
+	switch {
+	case err != nil:
+		return nil, t.failed(req, err)
+	case n == 1:
+		return nil, nil
+	}
+	return t.recorded(ctx, tx, req)
+}
+
+func (t *Table) claimPostgres(ctx context.Context, tx guard.Handle, req Request) (*Answer, error) {
+	var free, inserted bool
+	var r row
+	err := tx.QueryRow(ctx, t.sql.claim, t.lock(req), req.Scope, req.Key, fingerprint(req), seconds(t.ttl)).
+		Scan(&free, &inserted, &r.fingerprint, &r.status, &r.header, &r.body, &r.expired)
+	switch {
+	case err != nil:
+		return nil, t.failed(req, err)
+	case inserted:
+		return nil, nil
+	case r.status.Valid && !r.expired.Bool:
+		return r.answer(req)
+	case !free:
+		return nil, &InProgressError{Scope: req.Scope, Key: req.Key}
+	}
+	return t.recorded(ctx, tx, req)
+}
+
+// recorded reads the record that was in the way, or revives an expired one.
+func (t *Table) recorded(ctx context.Context, tx guard.Handle, req Request) (*Answer, error) {
+	r, err := t.read(ctx, tx, req)
+	if err != nil {
+		return nil, t.failed(req, err)
+	}
+	if !r.expired.Bool {
+		return r.answer(req)
+	}
+	n, err := tx.Exec(ctx, t.sql.revive, fingerprint(req), seconds(t.ttl), t.bind(req.Scope), t.bind(req.Key))
+	if err != nil {
+		return nil, t.failed(req, err)
+	}
+	if n != 1 {
+		// Another copy has revived it in between, and is done by now.
+		return nil, &InProgressError{Scope: req.Scope, Key: req.Key}
+	}
+	return nil, nil
+}
+
+// Record keeps the answer of the request that has claimed the key, in the same
+// transaction.
+func (t *Table) Record(ctx context.Context, tx guard.Handle, req Request, a Answer) error {
+	header, err := encodeHeader(a.Header)
+	if err != nil {
+		return fmt.Errorf("record the answer for idempotency key %q: %w", req.Key, err)
+	}
+	body := a.Body
+	if body == nil {
+		body = []byte{}
+	}
+	n, err := tx.Exec(ctx, t.sql.record, a.Status, header, body, t.bind(req.Scope), t.bind(req.Key))
+	if err != nil {
+		return fmt.Errorf("record the answer for idempotency key %q: %w", req.Key, err)
+	}
+	if n != 1 && t.dialect != guard.MySQL {
+		return &store.InvalidError{Op: "record an answer", What: fmt.Sprintf("key %q", req.Key),
+			Why: "it is not there; call Claim first, in the same transaction"}
+	}
+	return nil
+}
+
+// Lookup returns the recorded answer, or store.ErrNotFound: then no request with
+// this key has been committed, or its key has expired. One may be in progress.
+func (t *Table) Lookup(ctx context.Context, h guard.Handle, req Request) (*Answer, error) {
+	if err := req.check(); err != nil {
+		return nil, err
+	}
+	r, err := t.read(ctx, h, req)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && r.expired.Bool {
+		return nil, &store.NotFoundError{Key: req.Key}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up idempotency key %q: %w", req.Key, err)
+	}
+	return r.answer(req)
+}
+
+// Sweep deletes at most limit expired keys and returns how many it deleted.
+// Repeat it while that is limit. It is safe in several processes at once.
+func (t *Table) Sweep(ctx context.Context, h guard.Handle, limit int) (int64, error) {
+	if limit <= 0 {
+		return 0, &store.InvalidError{Op: "sweep", What: fmt.Sprintf("limit %d", limit), Why: "it must be positive"}
+	}
+	n, err := h.Exec(ctx, t.sql.sweep, limit)
+	if err != nil {
+		return n, fmt.Errorf("sweep expired idempotency keys of %s: %w", t.name, err)
+	}
+	return n, nil
+}
+
+// row is a record as it is read. In the answer of PostgreSQL's claim all of it
+// may be NULL.
+type row struct {
+	fingerprint []byte
+	status      sql.NullInt64
+	header      sql.NullString
+	body        []byte
+	expired     sql.NullBool
+}
+
+func (t *Table) read(ctx context.Context, h guard.Handle, req Request) (row, error) {
+	var r row
+	err := h.QueryRow(ctx, t.sql.read, t.bind(req.Scope), t.bind(req.Key)).Scan(&r.fingerprint, &r.status, &r.header, &r.body, &r.expired)
+	return r, err
+}
+
+func (r row) answer(req Request) (*Answer, error) {
+	if len(r.fingerprint) > 0 && len(req.Fingerprint) > 0 && !bytes.Equal(r.fingerprint, req.Fingerprint) {
+		return nil, &MismatchError{Scope: req.Scope, Key: req.Key}
+	}
+	header, err := decodeHeader(r.header.String)
+	if err != nil {
+		return nil, &store.CorruptError{Key: req.Key, Why: "the header of the recorded answer: " + err.Error()}
+	}
+	return &Answer{Status: int(r.status.Int64), Header: header, Body: r.body}, nil
+}
+
+// bind is a scope or key as the dialect binds it: MySQL compares bytes.
+func (t *Table) bind(s string) any {
+	if t.dialect == guard.MySQL {
+		return []byte(s)
+	}
+	return s
+}
+
+func (t *Table) failed(req Request, err error) error {
+	if lockTimeout(err) {
+		return &InProgressError{Scope: req.Scope, Key: req.Key, Err: err}
+	}
+	return fmt.Errorf("claim idempotency key %q: %w", req.Key, err)
+}
+
+// lock is the number of the advisory lock of a key. Two keys with the same
+// number, one pair in 2^64, see each other as in progress.
+func (t *Table) lock(req Request) int64 {
+	sum := sha256.Sum256(Fingerprint([]byte("holdfast idempotency"), []byte(t.name), []byte(req.Scope), []byte(req.Key)))
+	return int64(binary.BigEndian.Uint64(sum[:8]))
+}
+
+func fingerprint(req Request) []byte {
+	if req.Fingerprint == nil {
+		return []byte{}
+	}
+	return req.Fingerprint
+}
+
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }

@@ -151,7 +151,7 @@ func (h *Claim) Complete(ctx context.Context, a Answer) error {
 }
 
 func (h *Claim) done(a Answer) claim {
-	return claim{State: "done", Fence: h.Fence, Answer: a, Until: h.c.opts.Now().Add(h.c.opts.TTL).UnixMilli()}
+	return claim{State: "done", Fence: h.Fence, Fingerprint: h.req.Fingerprint, Answer: a, Until: h.c.opts.Now().Add(h.c.opts.TTL).UnixMilli()}
 }
 
 // CompleteWith records the answer together with further writes to the same
@@ -159,9 +159,7 @@ func (h *Claim) done(a Answer) claim {
 // A store that does not declare Batch refuses with store.ErrUnsupported. A
 // conflict of one of ops is that conflict; nothing was written then.
 func (h *Claim) CompleteWith(ctx context.Context, a Answer, ops ...store.Op) error {
-	next := h.done(a)
-	next.Fingerprint = h.req.Fingerprint
-	raw, err := json.Marshal(next)
+	raw, err := json.Marshal(h.done(a))
 	if err != nil {
 		return fmt.Errorf("complete idempotency key %q: %w", h.req.Key, err)
 	}
@@ -173,11 +171,10 @@ func (h *Claim) CompleteWith(ctx context.Context, a Answer, ops ...store.Op) err
 // Abandon frees the key for the next copy, because the effect did not happen.
 func (h *Claim) Abandon(ctx context.Context) error {
 	// The record stays, so that the fence keeps growing.
-	return h.finish(ctx, claim{State: "free", Fence: h.Fence, Until: h.c.opts.Now().Add(h.c.opts.TTL).UnixMilli()})
+	return h.finish(ctx, claim{State: "free", Fence: h.Fence, Fingerprint: h.req.Fingerprint, Until: h.c.opts.Now().Add(h.c.opts.TTL).UnixMilli()})
 }
 
 func (h *Claim) finish(ctx context.Context, next claim) error {
-	next.Fingerprint = h.req.Fingerprint
 	_, err := h.c.put(ctx, h.req, next, store.IfVersion(h.version))
 	return h.failed(err)
 }

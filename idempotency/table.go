@@ -86,55 +86,64 @@ func (t *Table) Claim(ctx context.Context, tx guard.Handle, req Request) (*Answe
 	if tx.Dialect() != t.dialect {
 		return nil, &store.InvalidError{Op: "idempotency", What: "handle", Why: "it speaks another dialect than the table was made for"}
 	}
-	if t.dialect == guard.Postgres {
-		return t.claimPostgres(ctx, tx, req)
+	for range claimTries {
+		answer, again, err := t.claim(ctx, tx, req)
+		if !again {
+			return answer, err
+		}
 	}
-	n, err := tx.Exec(ctx, t.sql.claim, t.bind(req.Scope), t.bind(req.Key), fingerprint(req), seconds(t.ttl))
-	switch {
-	case err != nil:
-		return nil, t.failed(req, err)
-	case n == 1:
-		return nil, nil
-	}
-	return t.recorded(ctx, tx, req)
+	return nil, &InProgressError{Scope: req.Scope, Key: req.Key, Err: errors.New("its expired record is being swept and claimed by others all the time")}
 }
 
-func (t *Table) claimPostgres(ctx context.Context, tx guard.Handle, req Request) (*Answer, error) {
-	var free, inserted bool
-	var r row
-	err := tx.QueryRow(ctx, t.sql.claim, t.lock(req), req.Scope, req.Key, fingerprint(req), seconds(t.ttl)).
-		Scan(&free, &inserted, &r.fingerprint, &r.status, &r.header, &r.body, &r.expired)
+// claimTries bounds what a sweeper can do to a claim: it may delete the expired
+// record between the insert that met it and the read that wants to see it.
+const claimTries = 3
+
+// claim tries once. again says that the record in the way has gone.
+func (t *Table) claim(ctx context.Context, tx guard.Handle, req Request) (_ *Answer, again bool, err error) {
+	var inserted bool
+	free := true
+	var seen row
+	if t.dialect == guard.Postgres {
+		err = tx.QueryRow(ctx, t.sql.claim, t.lock(req), req.Scope, req.Key, fingerprint(req), seconds(t.ttl)).
+			Scan(&free, &inserted, &seen.fingerprint, &seen.status, &seen.header, &seen.body, &seen.expired)
+	} else {
+		var n int64
+		n, err = tx.Exec(ctx, t.sql.claim, t.bind(req.Scope), t.bind(req.Key), fingerprint(req), seconds(t.ttl))
+		inserted = n == 1
+	}
 	switch {
 	case err != nil:
-		return nil, t.failed(req, err)
+		return nil, false, t.failed(req, err)
 	case inserted:
-		return nil, nil
-	case r.status.Valid && !r.expired.Bool:
-		return r.answer(req)
+		return nil, false, nil
+	case seen.status.Valid && !seen.expired.Bool:
+		answer, err := seen.answer(req)
+		return answer, false, err
 	case !free:
-		return nil, &InProgressError{Scope: req.Scope, Key: req.Key}
+		return nil, false, &InProgressError{Scope: req.Scope, Key: req.Key}
 	}
 	return t.recorded(ctx, tx, req)
 }
 
 // recorded reads the record that was in the way, or revives an expired one.
-func (t *Table) recorded(ctx context.Context, tx guard.Handle, req Request) (*Answer, error) {
+func (t *Table) recorded(ctx context.Context, tx guard.Handle, req Request) (_ *Answer, again bool, err error) {
 	r, err := t.read(ctx, tx, req)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, true, nil
+	}
 	if err != nil {
-		return nil, t.failed(req, err)
+		return nil, false, t.failed(req, err)
 	}
 	if !r.expired.Bool {
-		return r.answer(req)
+		answer, err := r.answer(req)
+		return answer, false, err
 	}
 	n, err := tx.Exec(ctx, t.sql.revive, fingerprint(req), seconds(t.ttl), t.bind(req.Scope), t.bind(req.Key))
 	if err != nil {
-		return nil, t.failed(req, err)
+		return nil, false, t.failed(req, err)
 	}
-	if n != 1 {
-		// Another copy has revived it in between, and is done by now.
-		return nil, &InProgressError{Scope: req.Scope, Key: req.Key}
-	}
-	return nil, nil
+	return nil, n != 1, nil
 }
 
 // Record keeps the answer of the request that has claimed the key, in the same

@@ -256,6 +256,10 @@ func TestLostCommit(t *testing.T) {
 			}
 		})
 		got, err := r.do(t.Context(), req, insert("k", created))
+		if begun < 4 {
+			t.Errorf("the outcome was not asked for: %+v, %v", got, err)
+			_ = late(t.Context())
+		}
 		if err != nil || !got.Settled || got.Attempts != 4 || r.effects(t) != 1 {
 			t.Errorf("got %+v, %v, %d effects", got, err, r.effects(t))
 		}

@@ -38,6 +38,10 @@ func (b *batch) publish(pctx, ctx context.Context, lane []Delivery) {
 			return
 		}
 		err := d.bad
+		if err == nil && d.Try > b.r.opts.MaxTries {
+			// A message that ends the process each time would do so for ever.
+			err = fmt.Errorf("each of %d tries ended without a result: the relay crashed or was stopped for longer than its lease", d.Try-1)
+		}
 		if err == nil {
 			err = b.r.publish(pctx, d)
 		}

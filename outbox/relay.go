@@ -205,7 +205,9 @@ func (r *Relay) Once(ctx context.Context) (Stats, error) {
 		return Stats{}, nil
 	}
 	b := &batch{r: r, token: token}
-	b.stats.Claimed = len(claimed)
+	for _, lane := range claimed {
+		b.stats.Claimed += len(lane)
+	}
 	pctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	lanes := make(chan []Delivery)

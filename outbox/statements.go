@@ -49,12 +49,12 @@ const claim = `WITH RECURSIVE lanes(lane, n) AS (
 			(SELECT h.id FROM TABLE h WHERE h.lane = l.lane HEAD ORDER BY h.id LIMIT 1)
 		WHERE o.state = 0 AND o.due_at <= NOW
 		ORDER BY o.lane LIMIT $3 LOCK),
-	run(member, extra) AS (
+	run(member, extra) AS MATERIALIZED (
 		SELECT head, 1 FROM heads
 		UNION ALL
-		SELECT m.id, 0 FROM heads JOIN TABLE m ON m.lane = head_lane AND m.id > head AND m.state = 0
+		SELECT m.id, 0 FROM heads CROSS JOIN TABLE m WHERE m.lane = head_lane AND m.id > head AND m.state = 0
 			AND m.id < coalesce((SELECT x.id FROM TABLE x WHERE x.lane = head_lane AND x.id > head ORDER BY x.id LIMIT 1 OFFSET $4), 9223372036854775807)
-		WHERE RUN)
+			AND RUN)
 	UPDATE TABLE SET token = $5, due_at = NOW + $6, tries = tries + extra FROM run WHERE id = member
 	RETURNING id, lane, topic, header, payload, tries, added_at`
 
@@ -65,7 +65,7 @@ const scanned = `WITH RECURSIVE lanes(lane, n) AS (
 	SELECT coalesce(max(lane), ''), count(lane) FROM lanes`
 
 func newStatements(d guard.Dialect, table string) statements {
-	index := table[strings.LastIndex(table, ".")+1:] + "_lane"
+	index := table[strings.LastIndex(table, ".")+1:]
 	postgres := d == guard.Postgres
 	now, lock := "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)", ""
 	create := []string{`CREATE TABLE IF NOT EXISTS ` + table + ` (
@@ -95,7 +95,8 @@ func newStatements(d guard.Dialect, table string) statements {
 		token text NOT NULL DEFAULT '',
 		last_error text NOT NULL DEFAULT '')`}
 	}
-	create = append(create, "CREATE INDEX IF NOT EXISTS "+index+" ON "+table+" (lane, id)")
+	create = append(create, "CREATE INDEX IF NOT EXISTS "+index+"_lane ON "+table+" (lane, id)",
+		"CREATE INDEX IF NOT EXISTS "+index+"_dead ON "+table+" (lane, id) WHERE state <> 0")
 	// A dead letter stops its lane: it is the first message, and not claimed. A
 	// run does not reach across one that lies further back.
 	blocking := strings.NewReplacer("HEAD", "", "RUN", "NOT EXISTS (SELECT 1 FROM TABLE d WHERE d.lane = head_lane AND d.state <> 0)").Replace(claim)

@@ -25,7 +25,7 @@ var server *pgtest.Server
 // The test binary is also the relay that tests kill and stop.
 func TestMain(m *testing.M) {
 	if text := os.Getenv(workerEnv); text != "" {
-		if err := work(context.Background(), text, os.Stdout); err != nil {
+		if err := work(context.Background(), text, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "relay:", err)
 			os.Exit(1)
 		}

@@ -46,7 +46,7 @@ func lockTimeout(err error) bool {
 // it again may succeed: a serialization failure, a deadlock, a busy file.
 func transient(err error) bool {
 	state := sqlState(err)
-	return state == "40001" || state == "40P01" || lockTimeout(err) || mysqlNumber(err, "1213")
+	return state == "40001" || state == "40P01" || lockTimeout(err) || mysqlNumber(err, "1213", "1020")
 }
 
 // refused says that the server has answered a commit with a refusal, so that

@@ -3,6 +3,7 @@ package idempotency
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,6 +112,17 @@ func (t task) open(ctx context.Context) (*rig, func(), error) {
 			return nil, nil, err
 		}
 		k, err := NewSQL(db, guard.SQLite, Options{Attempts: 100})
+		if err != nil {
+			return nil, nil, err
+		}
+		return newRig(k), func() { _ = db.Close() }, nil
+	}
+	if t.Kind == "mariadb" {
+		db, err := sql.Open("mysql", t.Address)
+		if err != nil {
+			return nil, nil, err
+		}
+		k, err := NewSQL(db, guard.MySQL, Options{})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -300,6 +312,9 @@ func TestKilledWorkers(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		address := database(t, pgtest.Need(t, server))
 		killWorkersOn(t, keys, task{Kind: "postgres", Address: address, Parallel: 4})
+	})
+	t.Run("mariadb", func(t *testing.T) {
+		killWorkersOn(t, keys, task{Kind: "mariadb", Address: mariaDSN(t), Parallel: 4})
 	})
 }
 

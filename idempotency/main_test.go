@@ -16,10 +16,14 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/holdfast-dev/holdfast/guard"
+	"github.com/holdfast-dev/holdfast/internal/mariatest"
 	"github.com/holdfast-dev/holdfast/internal/pgtest"
 )
 
-var server *pgtest.Server
+var (
+	server *pgtest.Server
+	maria  *mariatest.Server
+)
 
 // The test binary is also the worker that TestKilledWorkers kills.
 func TestMain(m *testing.M) {
@@ -32,7 +36,10 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(pgtest.Main(func(s *pgtest.Server) int {
 		server = s
-		return m.Run()
+		return mariatest.Main(func(s *mariatest.Server) int {
+			maria = s
+			return m.Run()
+		})
 	}))
 }
 
@@ -84,10 +91,15 @@ func openSQLite(path string) (*sql.DB, error) {
 	return sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
 }
 
+func databaseName(t testing.TB) string {
+	name := strings.ToLower(strings.NewReplacer("/", "_", "-", "_", "=", "_", "#", "_").Replace(t.Name()))
+	return name[max(0, len(name)-60):]
+}
+
 // database makes an empty database of the test's own and returns its URL.
 func database(t testing.TB, s *pgtest.Server) string {
 	t.Helper()
-	name := strings.ToLower(strings.NewReplacer("/", "_", "-", "_", "=", "_", "#", "_").Replace(t.Name()))
+	name := databaseName(t)
 	conn, err := pgx.Connect(t.Context(), s.URL("postgres"))
 	if err != nil {
 		t.Fatal(err)
@@ -179,6 +191,39 @@ func everywhere(t *testing.T, opts Options, f func(t *testing.T, r *rig)) {
 		}
 		f(t, prepare(t, newRig(k)))
 	})
+	t.Run("mariadb", func(t *testing.T) {
+		k := mariaKeys(t, opts)
+		f(t, prepare(t, newRig(k)))
+	})
+}
+
+// mariaDSN makes an empty database of the test's own.
+func mariaDSN(t testing.TB) string {
+	t.Helper()
+	s := mariatest.Need(t, maria)
+	db, err := sql.Open("mysql", s.DSN(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	name := databaseName(t)
+	execute(t, guard.SQL(db, guard.MySQL), "DROP DATABASE IF EXISTS "+name, "CREATE DATABASE "+name)
+	return s.DSN(name)
+}
+
+// mariaKeys are keys in MariaDB, which stands for MySQL.
+func mariaKeys(t testing.TB, opts Options) *Keys[*sql.Tx] {
+	t.Helper()
+	db, err := sql.Open("mysql", mariaDSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	k, err := NewSQL(db, guard.MySQL, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
 }
 
 // insert is an effect that can be counted.

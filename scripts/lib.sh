@@ -38,6 +38,10 @@ need_postgres() {
   have_postgres || apt_install postgresql
 }
 
+need_mariadb() {
+  command -v mariadbd >/dev/null 2>&1 || [ -x /usr/sbin/mariadbd ] || apt_install mariadb-server-core
+}
+
 need_node() {
   command -v npm >/dev/null 2>&1 || apt_install nodejs npm
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Errors of drivers are known by what their types have in common, so that the
@@ -50,11 +51,12 @@ func transient(err error) bool {
 }
 
 // refused says that the server has answered a commit with a refusal, so that
-// nothing was committed: a serialization failure, a deferred constraint. What a
+// nothing was committed, or that the commit was never sent: a serialization
+// failure, a deferred constraint. What a
 // server says while it goes down (class 57), about the connection (08) or about
 // itself (58, XX) proves nothing.
 func refused(err error) bool {
-	if errors.Is(err, pgx.ErrTxCommitRollback) {
+	if _, before := errors.AsType[notCommitted](err); before || errors.Is(err, pgx.ErrTxCommitRollback) || pgconn.SafeToRetry(err) {
 		return true
 	}
 	state := sqlState(err)

@@ -10,8 +10,8 @@ import (
 // are taken from the database, so that all clients measure by one clock.
 type statements struct {
 	create []string
-	// claim inserts the key. Its parameters, and what it gives back, differ by
-	// dialect; see Table.claim.
+	// claim inserts the key: after scope, key, fingerprint, seconds to live, and
+	// the number of the lock for PostgreSQL.
 	claim string
 	// read finds a record: fingerprint, status, header, body, expired.
 	read string
@@ -21,19 +21,18 @@ type statements struct {
 	sweep  string
 }
 
-// The claim of PostgreSQL does all in one round trip. The advisory lock is held
-// until the end of the transaction, so that a copy learns at once that the first
-// request is running, instead of waiting for it at the unique index. It decides
-// nothing else: whoever gets the lock still has to get the row in, and that is up
-// to the index. The last SELECT looks at the snapshot from before the INSERT: it
-// finds a record of the past, and misses one that was committed a moment ago,
-// which is then read again.
-const postgresClaim = `WITH l AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($1::bigint) AS free),
-	i AS (INSERT INTO TABLE (scope, idempotency_key, fingerprint, expires_at)
-		SELECT $2::text, $3::text, $4::bytea, NOW + $5::bigint FROM l WHERE free
-		ON CONFLICT (scope, idempotency_key) DO NOTHING RETURNING true AS done)
-	SELECT l.free, coalesce((SELECT done FROM i), false), t.fingerprint, t.status, t.header, t.body, t.expires_at <= NOW
-	FROM l LEFT JOIN TABLE t ON t.scope = $2::text AND t.idempotency_key = $3::text`
+// The advisory lock of PostgreSQL's claim is held until the end of the
+// transaction, so that a copy learns at once that the first request is running,
+// instead of waiting for it at the unique index. It decides nothing else: whoever
+// gets the lock still has to get the row in, and that is up to the index.
+const postgresClaim = `INSERT INTO TABLE (scope, idempotency_key, fingerprint, expires_at)
+	SELECT $1::text, $2::text, $3::bytea, NOW + $4::bigint WHERE pg_try_advisory_xact_lock($5::bigint)
+	ON CONFLICT (scope, idempotency_key) DO NOTHING`
+
+// An expired record is revived under the same lock; a transaction that has it
+// already gets it again.
+const postgresRevive = `UPDATE TABLE SET fingerprint = $1, status = 0, header = '', body = '', expires_at = NOW + $2::bigint
+	WHERE scope = $3 AND idempotency_key = $4 AND expires_at <= NOW AND pg_try_advisory_xact_lock($5::bigint)`
 
 // FOR UPDATE re-reads a row that somebody has just revived, under READ
 // COMMITTED; SKIP LOCKED leaves one that is being revived.
@@ -58,7 +57,7 @@ func newStatements(d guard.Dialect, table string) statements {
 				"CREATE INDEX IF NOT EXISTS " + index + " ON TABLE (expires_at)"},
 			claim:  postgresClaim,
 			read:   "SELECT fingerprint, status, header, body, expires_at <= NOW FROM TABLE WHERE scope = $1 AND idempotency_key = $2",
-			revive: "UPDATE TABLE SET fingerprint = $1, status = 0, header = '', body = '', expires_at = NOW + $2::bigint WHERE scope = $3 AND idempotency_key = $4 AND expires_at <= NOW",
+			revive: postgresRevive,
 			record: "UPDATE TABLE SET status = $1, header = $2, body = $3 WHERE scope = $4 AND idempotency_key = $5",
 			sweep:  postgresSweep,
 		})

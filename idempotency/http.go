@@ -290,7 +290,7 @@ func (r *recorder) finish() {
 
 // bare runs effect in a transaction, without a key.
 func (k *Keys[T]) bare(ctx context.Context, effect func(ctx context.Context, tx T) (Answer, error)) (Result, error) {
-	t, err := k.begin(ctx)
+	t, err := k.begin(ctx, nil)
 	if err != nil {
 		return Result{}, fmt.Errorf("begin: %w", err)
 	}
@@ -307,7 +307,7 @@ func (k *Keys[T]) bare(ctx context.Context, effect func(ctx context.Context, tx 
 		return Result{}, err
 	}
 	ended = true
-	if err := t.commit(ctx); err != nil {
+	if err := t.commit(ctx, nil); err != nil {
 		if refused(err) {
 			return Result{}, fmt.Errorf("commit: %w", err)
 		}

@@ -8,8 +8,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/holdfast-dev/holdfast/guard"
 	"github.com/holdfast-dev/holdfast/store"
 )
@@ -19,17 +17,27 @@ import (
 type Keys[T any] struct {
 	*Table
 	pool     guard.Handle
-	begin    func(context.Context) (transaction[T], error)
+	begin    func(ctx context.Context, claim *statement) (transaction[T], error)
 	wait     time.Duration
 	attempts int
 }
 
+// statement is one statement and how many rows it has changed.
+type statement struct {
+	query   string
+	args    []any
+	changed int64
+}
+
 // transaction is what Keys needs of *sql.Tx and pgx.Tx.
 type transaction[T any] struct {
-	tx       T
-	handle   guard.Handle
-	commit   func(context.Context) error
-	rollback func(context.Context) error
+	tx     T
+	handle guard.Handle
+	// claimed says that the claim was sent along with BEGIN.
+	claimed bool
+	// commit runs the last statement, if there is one, and commits.
+	commit   func(ctx context.Context, last *statement) error
+	rollback func(ctx context.Context) error
 }
 
 // NewSQL keeps keys in a database of database/sql. It does not make the table;
@@ -38,37 +46,38 @@ type transaction[T any] struct {
 // On SQLite give the connections a busy time-out (the DSN's
 // _pragma=busy_timeout(5000)): writers of a SQLite file wait for each other.
 func NewSQL(db *sql.DB, d guard.Dialect, opts Options) (*Keys[*sql.Tx], error) {
-	return newKeys(guard.SQL(db, d), opts, func(ctx context.Context) (transaction[*sql.Tx], error) {
+	p := &prepared{db: db}
+	k, err := newKeys(preparedHandle{Handle: guard.SQL(db, d), p: p}, opts, func(ctx context.Context, claim *statement) (transaction[*sql.Tx], error) {
+		if claim != nil {
+			if err := p.prepare(ctx); err != nil {
+				return transaction[*sql.Tx]{}, err
+			}
+		}
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
 			return transaction[*sql.Tx]{}, err
 		}
-		return transaction[*sql.Tx]{tx: tx, handle: guard.SQL(tx, d),
-			commit:   func(context.Context) error { return tx.Commit() },
+		handle := preparedHandle{Handle: guard.SQL(tx, d), p: p, tx: tx}
+		return transaction[*sql.Tx]{tx: tx, handle: handle,
+			commit: func(ctx context.Context, last *statement) error {
+				if last == nil {
+					return tx.Commit()
+				}
+				if _, err := handle.Exec(ctx, last.query, last.args...); err != nil {
+					return notCommitted{errors.Join(err, tx.Rollback())}
+				}
+				return tx.Commit()
+			},
 			rollback: func(context.Context) error { return tx.Rollback() },
 		}, nil
 	})
+	if err == nil {
+		p.queries = []string{k.sql.claim, k.sql.record, k.sql.read}
+	}
+	return k, err
 }
 
-// PgxBeginner is a *pgxpool.Pool.
-type PgxBeginner interface {
-	guard.PgxRunner
-	Begin(ctx context.Context) (pgx.Tx, error)
-}
-
-// NewPgx keeps keys in a PostgreSQL database. It does not make the table; see
-// [Table.Create].
-func NewPgx(pool PgxBeginner, opts Options) (*Keys[pgx.Tx], error) {
-	return newKeys(guard.Pgx(pool), opts, func(ctx context.Context) (transaction[pgx.Tx], error) {
-		tx, err := pool.Begin(ctx)
-		if err != nil {
-			return transaction[pgx.Tx]{}, err
-		}
-		return transaction[pgx.Tx]{tx: tx, handle: guard.Pgx(tx), commit: tx.Commit, rollback: tx.Rollback}, nil
-	})
-}
-
-func newKeys[T any](pool guard.Handle, opts Options, begin func(context.Context) (transaction[T], error)) (*Keys[T], error) {
+func newKeys[T any](pool guard.Handle, opts Options, begin func(ctx context.Context, claim *statement) (transaction[T], error)) (*Keys[T], error) {
 	t, err := NewTable(pool.Dialect(), opts)
 	if err != nil {
 		return nil, err
@@ -140,11 +149,17 @@ type lostCommit struct{ error }
 
 func (e lostCommit) Unwrap() error { return e.error }
 
+// notCommitted marks an error from before the COMMIT was sent.
+type notCommitted struct{ error }
+
+func (e notCommitted) Unwrap() error { return e.error }
+
 // once is one transaction.
 func (r *run[T]) once(ctx context.Context) (_ Result, err error) {
-	t, err := r.k.begin(ctx)
+	claim := r.k.claimOf(r.req)
+	t, err := r.k.begin(ctx, claim)
 	if err != nil {
-		return Result{}, fmt.Errorf("idempotency key %q: begin: %w", r.req.Key, err)
+		return Result{}, r.k.failed(r.req, err)
 	}
 	ended := false
 	defer func() {
@@ -157,7 +172,7 @@ func (r *run[T]) once(ctx context.Context) (_ Result, err error) {
 		defer cancel()
 		_ = t.rollback(rctx)
 	}()
-	recorded, err := r.k.Claim(ctx, t.handle, r.req)
+	recorded, err := r.k.claim(ctx, t.handle, r.req, claim, t.claimed)
 	if err != nil {
 		return Result{}, err
 	}
@@ -171,13 +186,17 @@ func (r *run[T]) once(ctx context.Context) (_ Result, err error) {
 	if err != nil {
 		return Result{}, err
 	}
+	var last *statement
 	if !a.empty() {
-		if err := r.k.Record(ctx, t.handle, r.req, a); err != nil {
+		if last, err = r.k.recordOf(r.req, a); err != nil {
 			return Result{}, err
 		}
 	}
+	if ctx.Err() != nil {
+		return Result{}, fmt.Errorf("idempotency key %q: not committed: %w", r.req.Key, context.Cause(ctx))
+	}
 	ended = true
-	if err := t.commit(ctx); err != nil {
+	if err := t.commit(ctx, last); err != nil {
 		err = fmt.Errorf("idempotency key %q: commit: %w", r.req.Key, err)
 		if refused(err) {
 			return Result{}, err

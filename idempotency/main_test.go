@@ -50,6 +50,8 @@ type rig struct {
 	do    func(context.Context, Request, func(context.Context, guard.Handle) (Answer, error)) (Result, error)
 	// commits replaces the commit of each transaction.
 	commits func(func(ctx context.Context, commit, rollback func(context.Context) error) error)
+	// bare runs an effect without a key; benchmarks set it.
+	bare func(context.Context, func(context.Context, guard.Handle) (Answer, error)) error
 	// begun is called before each transaction.
 	begun func(func())
 }
@@ -58,12 +60,14 @@ func newRig[T any](k *Keys[T]) *rig {
 	var change func(ctx context.Context, commit, rollback func(context.Context) error) error
 	before := func() {}
 	begin := k.begin
-	k.begin = func(ctx context.Context) (transaction[T], error) {
+	k.begin = func(ctx context.Context, claim *statement) (transaction[T], error) {
 		before()
-		t, err := begin(ctx)
+		t, err := begin(ctx, claim)
 		if err == nil && change != nil {
 			commit := t.commit
-			t.commit = func(ctx context.Context) error { return change(ctx, commit, t.rollback) }
+			t.commit = func(ctx context.Context, last *statement) error {
+				return change(ctx, func(ctx context.Context) error { return commit(ctx, last) }, t.rollback)
+			}
 		}
 		return t, err
 	}

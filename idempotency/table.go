@@ -86,86 +86,100 @@ func (t *Table) Claim(ctx context.Context, tx guard.Handle, req Request) (*Answe
 	if tx.Dialect() != t.dialect {
 		return nil, &store.InvalidError{Op: "idempotency", What: "handle", Why: "it speaks another dialect than the table was made for"}
 	}
-	for range claimTries {
-		answer, again, err := t.claim(ctx, tx, req)
-		if !again {
-			return answer, err
-		}
+	return t.claim(ctx, tx, req, t.claimOf(req), false)
+}
+
+// claimOf is the statement that claims the key: it changes one row if the key
+// was free.
+func (t *Table) claimOf(req Request) *statement {
+	args := []any{t.bind(req.Scope), t.bind(req.Key), fingerprint(req), seconds(t.ttl)}
+	if t.dialect == guard.Postgres {
+		args = append(args, t.lock(req))
 	}
-	return nil, &InProgressError{Scope: req.Scope, Key: req.Key, Err: errors.New("its expired record is being swept and claimed by others all the time")}
+	return &statement{query: t.sql.claim, args: args}
 }
 
 // claimTries bounds what a sweeper can do to a claim: it may delete the expired
 // record between the insert that met it and the read that wants to see it.
 const claimTries = 3
 
-// claim tries once. again says that the record in the way has gone.
-func (t *Table) claim(ctx context.Context, tx guard.Handle, req Request) (_ *Answer, again bool, err error) {
-	var inserted bool
-	free := true
-	var seen row
-	if t.dialect == guard.Postgres {
-		err = tx.QueryRow(ctx, t.sql.claim, t.lock(req), req.Scope, req.Key, fingerprint(req), seconds(t.ttl)).
-			Scan(&free, &inserted, &seen.fingerprint, &seen.status, &seen.header, &seen.body, &seen.expired)
-	} else {
-		var n int64
-		n, err = tx.Exec(ctx, t.sql.claim, t.bind(req.Scope), t.bind(req.Key), fingerprint(req), seconds(t.ttl))
-		inserted = n == 1
+// claim runs the statement, unless it was sent along with BEGIN, and looks at
+// what was in its way.
+func (t *Table) claim(ctx context.Context, tx guard.Handle, req Request, claim *statement, sent bool) (*Answer, error) {
+	for range claimTries {
+		if !sent {
+			var err error
+			if claim.changed, err = tx.Exec(ctx, claim.query, claim.args...); err != nil {
+				return nil, t.failed(req, err)
+			}
+		}
+		if claim.changed == 1 {
+			return nil, nil
+		}
+		sent = false
+		r, err := t.read(ctx, tx, req)
+		if err == nil && !r.expired {
+			return r.answer(req)
+		}
+		if errors.Is(err, sql.ErrNoRows) {
+			if t.dialect == guard.Postgres {
+				// Nothing in the way but the lock of a request that has not
+				// ended. (Or a record that was swept just now; then it does no
+				// harm to say so.)
+				return nil, &InProgressError{Scope: req.Scope, Key: req.Key}
+			}
+			continue
+		}
+		if err != nil {
+			return nil, t.failed(req, err)
+		}
+		n, err := tx.Exec(ctx, t.sql.revive, t.reviveArgs(req)...)
+		if err != nil {
+			return nil, t.failed(req, err)
+		}
+		if n == 1 {
+			return nil, nil
+		}
 	}
-	switch {
-	case err != nil:
-		return nil, false, t.failed(req, err)
-	case inserted:
-		return nil, false, nil
-	case seen.status.Valid && !seen.expired.Bool:
-		answer, err := seen.answer(req)
-		return answer, false, err
-	case !free:
-		return nil, false, &InProgressError{Scope: req.Scope, Key: req.Key}
-	}
-	return t.recorded(ctx, tx, req)
+	return nil, &InProgressError{Scope: req.Scope, Key: req.Key, Err: errors.New("its expired record is being swept and claimed by others")}
 }
 
-// recorded reads the record that was in the way, or revives an expired one.
-func (t *Table) recorded(ctx context.Context, tx guard.Handle, req Request) (_ *Answer, again bool, err error) {
-	r, err := t.read(ctx, tx, req)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, true, nil
+func (t *Table) reviveArgs(req Request) []any {
+	args := []any{fingerprint(req), seconds(t.ttl), t.bind(req.Scope), t.bind(req.Key)}
+	if t.dialect == guard.Postgres {
+		args = append(args, t.lock(req))
 	}
-	if err != nil {
-		return nil, false, t.failed(req, err)
-	}
-	if !r.expired.Bool {
-		answer, err := r.answer(req)
-		return answer, false, err
-	}
-	n, err := tx.Exec(ctx, t.sql.revive, fingerprint(req), seconds(t.ttl), t.bind(req.Scope), t.bind(req.Key))
-	if err != nil {
-		return nil, false, t.failed(req, err)
-	}
-	return nil, n != 1, nil
+	return args
 }
 
 // Record keeps the answer of the request that has claimed the key, in the same
 // transaction.
 func (t *Table) Record(ctx context.Context, tx guard.Handle, req Request, a Answer) error {
-	header, err := encodeHeader(a.Header)
+	record, err := t.recordOf(req, a)
+	if err != nil {
+		return err
+	}
+	n, err := tx.Exec(ctx, record.query, record.args...)
 	if err != nil {
 		return fmt.Errorf("record the answer for idempotency key %q: %w", req.Key, err)
+	}
+	if n != 1 && t.dialect != guard.MySQL { // MySQL does not count a row that is as it was
+		return &store.InvalidError{Op: "record an answer", What: fmt.Sprintf("key %q", req.Key),
+			Why: "it is not there; call Claim first, in the same transaction"}
+	}
+	return nil
+}
+
+func (t *Table) recordOf(req Request, a Answer) (*statement, error) {
+	header, err := encodeHeader(a.Header)
+	if err != nil {
+		return nil, fmt.Errorf("record the answer for idempotency key %q: %w", req.Key, err)
 	}
 	body := a.Body
 	if body == nil {
 		body = []byte{}
 	}
-	n, err := tx.Exec(ctx, t.sql.record, a.Status, header, body, t.bind(req.Scope), t.bind(req.Key))
-	if err != nil {
-		return fmt.Errorf("record the answer for idempotency key %q: %w", req.Key, err)
-	}
-	if n != 1 && t.dialect != guard.MySQL {
-		return &store.InvalidError{Op: "record an answer", What: fmt.Sprintf("key %q", req.Key),
-			Why: "it is not there; call Claim first, in the same transaction"}
-	}
-	return nil
+	return &statement{query: t.sql.record, args: []any{a.Status, header, body, t.bind(req.Scope), t.bind(req.Key)}}, nil
 }
 
 // Lookup returns the recorded answer, or store.ErrNotFound: then no request with
@@ -175,7 +189,7 @@ func (t *Table) Lookup(ctx context.Context, h guard.Handle, req Request) (*Answe
 		return nil, err
 	}
 	r, err := t.read(ctx, h, req)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && r.expired.Bool {
+	if errors.Is(err, sql.ErrNoRows) || err == nil && r.expired {
 		return nil, &store.NotFoundError{Key: req.Key}
 	}
 	if err != nil {
@@ -185,7 +199,8 @@ func (t *Table) Lookup(ctx context.Context, h guard.Handle, req Request) (*Answe
 }
 
 // Sweep deletes at most limit expired keys and returns how many it deleted.
-// Repeat it while that is limit. It is safe in several processes at once.
+// Repeat it while that is limit. It is safe in several processes at once; on
+// MySQL it may be the one to be broken off by a deadlock with a claim.
 func (t *Table) Sweep(ctx context.Context, h guard.Handle, limit int) (int64, error) {
 	if limit <= 0 {
 		return 0, &store.InvalidError{Op: "sweep", What: fmt.Sprintf("limit %d", limit), Why: "it must be positive"}
@@ -197,14 +212,13 @@ func (t *Table) Sweep(ctx context.Context, h guard.Handle, limit int) (int64, er
 	return n, nil
 }
 
-// row is a record as it is read. In the answer of PostgreSQL's claim all of it
-// may be NULL.
+// row is a record as it is read.
 type row struct {
 	fingerprint []byte
-	status      sql.NullInt64
-	header      sql.NullString
+	status      int
+	header      string
 	body        []byte
-	expired     sql.NullBool
+	expired     bool
 }
 
 func (t *Table) read(ctx context.Context, h guard.Handle, req Request) (row, error) {
@@ -217,11 +231,11 @@ func (r row) answer(req Request) (*Answer, error) {
 	if len(r.fingerprint) > 0 && len(req.Fingerprint) > 0 && !bytes.Equal(r.fingerprint, req.Fingerprint) {
 		return nil, &MismatchError{Scope: req.Scope, Key: req.Key}
 	}
-	header, err := decodeHeader(r.header.String)
+	header, err := decodeHeader(r.header)
 	if err != nil {
 		return nil, &store.CorruptError{Key: req.Key, Why: "the header of the recorded answer: " + err.Error()}
 	}
-	return &Answer{Status: int(r.status.Int64), Header: header, Body: r.body}, nil
+	return &Answer{Status: r.status, Header: header, Body: r.body}, nil
 }
 
 // bind is a scope or key as the dialect binds it: MySQL compares bytes.

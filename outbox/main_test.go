@@ -48,8 +48,11 @@ type rig struct {
 	close         func()
 }
 
-func openSQLite(path string) (*rig, error) {
-	query := url.Values{"_pragma": {"busy_timeout(20000)", "journal_mode(WAL)", "synchronous(OFF)"}, "_txlock": {"immediate"}}
+// openSQLite does not sync: what is killed in tests are processes.
+func openSQLite(path string) (*rig, error) { return openSQLiteWith(path, "synchronous(OFF)") }
+
+func openSQLiteWith(path, sync string) (*rig, error) {
+	query := url.Values{"_pragma": {"busy_timeout(20000)", "journal_mode(WAL)", sync}, "_txlock": {"immediate"}}
 	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
 	if err != nil {
 		return nil, err

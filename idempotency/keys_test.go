@@ -355,6 +355,25 @@ func TestExpiredCopiesAtOnce(t *testing.T) {
 	})
 }
 
+// Many processes that start at once on an empty database.
+func TestCreateAtOnce(t *testing.T) {
+	everywhere(t, Options{}, func(t *testing.T, r *rig) {
+		execute(t, r.db, "DROP TABLE holdfast_idempotency")
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				if err := r.table.Create(t.Context(), r.db); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if _, err := r.do(t.Context(), Request{Key: "k"}, insert("x", created)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestConsume(t *testing.T) {
 	k, db := sqliteKeys(t, Options{})
 	r := prepare(t, newRig(k))

@@ -58,16 +58,24 @@ func NewTable(d guard.Dialect, opts Options) (*Table, error) {
 // keeps its migrations itself.
 func (t *Table) Schema() []string { return append([]string(nil), t.sql.create...) }
 
-// Create makes the table if it is absent. PostgreSQL may refuse this when two
-// sessions do it at once on an empty database; put [Table.Schema] into the
-// migrations there.
+// Create makes the table if it is absent; several processes may do so at once.
 func (t *Table) Create(ctx context.Context, h guard.Handle) error {
 	for _, statement := range t.sql.create {
-		if _, err := h.Exec(ctx, statement); err != nil {
+		_, err := h.Exec(ctx, statement)
+		for tries := 0; tries < 3 && createdMeanwhile(err); tries++ {
+			_, err = h.Exec(ctx, statement)
+		}
+		if err != nil {
 			return fmt.Errorf("create table %s: %w", t.name, err)
 		}
 	}
 	return nil
+}
+
+// createdMeanwhile is how PostgreSQL's IF NOT EXISTS fails when another session
+// creates the same at the same time.
+func createdMeanwhile(err error) bool {
+	return sqlState(err) == "23505" || sqlState(err) == "42P07"
 }
 
 // Claim takes the key for this transaction, and must be its first statement.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -65,16 +66,25 @@ func New(d guard.Dialect, opts Options) (*Outbox, error) {
 // keeps its migrations itself.
 func (o *Outbox) Schema() []string { return slices.Clone(o.sql.create) }
 
-// Create makes the table if it is absent. PostgreSQL may refuse this when two
-// sessions do it at once on an empty database; put [Outbox.Schema] into the
-// migrations there.
+// Create makes the table if it is absent; several processes may do so at once.
 func (o *Outbox) Create(ctx context.Context, h guard.Handle) error {
 	for _, statement := range o.sql.create {
-		if _, err := h.Exec(ctx, statement); err != nil {
+		_, err := h.Exec(ctx, statement)
+		for tries := 0; tries < 3 && createdMeanwhile(err); tries++ {
+			_, err = h.Exec(ctx, statement)
+		}
+		if err != nil {
 			return fmt.Errorf("create table %s: %w", o.table, err)
 		}
 	}
 	return nil
+}
+
+// createdMeanwhile is how PostgreSQL's IF NOT EXISTS fails when another session
+// creates the same at the same time.
+func createdMeanwhile(err error) bool {
+	var e interface{ SQLState() string }
+	return errors.As(err, &e) && (e.SQLState() == "23505" || e.SQLState() == "42P07")
 }
 
 // Add records messages in the transaction tx, for publication after its commit,

@@ -128,7 +128,9 @@ func TestInProgress(t *testing.T) {
 			<-inside
 			<-begun
 			if wait == 0 {
-				_, err := r.do(t.Context(), Request{Key: "k"}, insert("k", created))
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				_, err := r.do(ctx, Request{Key: "k"}, insert("k", created))
 				if _, is := errors.AsType[*InProgressError](err); !is || !errors.Is(err, store.ErrConflict) {
 					t.Errorf("got %v", err)
 				}

@@ -4,15 +4,19 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-dev/holdfast/guard"
@@ -21,20 +25,23 @@ import (
 
 // BenchmarkRequest compares, in one run, a request that changes two rows in a
 // durable transaction (bare), the same with a new key (key), and a copy whose
-// answer is recorded (replay), at 1, 16 and 64 writers. What the key costs is the
-// difference of the requests per second of bare and key, which alternate in short
-// rounds, so that both meet the same state of the machine.
+// answer is recorded (replay), at 1, 16 and 64 writers: as transactions alone, and
+// as HTTP requests to a server in this process. What the key costs is the
+// difference of the requests per second of bare and key; the kinds alternate in
+// short rounds, so that they meet the same state of the machine.
 //
 //	go test -run '^$' -bench Request -benchtime 1x ./idempotency
 func BenchmarkRequest(b *testing.B) {
 	for _, kind := range []string{"sqlite", "postgres"} {
 		for _, writers := range []int{1, 16, 64} {
-			b.Run(fmt.Sprintf("%s/writers=%d", kind, writers), func(b *testing.B) {
-				r := benchRig(b, kind, writers)
-				for b.Loop() {
-					benchRequest(b, r, writers)
-				}
-			})
+			for _, over := range []string{"transaction", "http"} {
+				b.Run(fmt.Sprintf("%s/writers=%d/%s", kind, writers, over), func(b *testing.B) {
+					r := benchRig(b, kind, writers)
+					for b.Loop() {
+						benchRequest(b, r, writers, over == "http")
+					}
+				})
+			}
 		}
 	}
 }
@@ -44,55 +51,30 @@ const (
 	benchRound  = 400 * time.Millisecond
 )
 
-func benchRequest(b *testing.B, r *rig, writers int) {
-	update, insert := "UPDATE accounts SET n = n + 1 WHERE id = ?", "INSERT INTO effects (name) VALUES (?)"
-	if r.db.Dialect() == guard.Postgres {
-		update, insert = "UPDATE accounts SET n = n + 1 WHERE id = $1", "INSERT INTO effects (name) VALUES ($1)"
+// benchKind is one of the things that are compared.
+type benchKind struct {
+	name    string
+	request func(ctx context.Context, n int64) error
+	done    int64
+	spent   time.Duration
+}
+
+func (k *benchKind) rate() float64 { return float64(k.done) / k.spent.Seconds() }
+
+func benchRequest(b *testing.B, r *rig, writers int, overHTTP bool) {
+	kinds := r.transactions()
+	if overHTTP {
+		kinds = r.requests(b, writers)
 	}
-	answer := Answer{Status: 201, Header: []Field{{"Content-Type", "application/json"}}, Body: []byte(`{"payment":123456,"balance":1000}`)}
-	effect := func(account int64) func(context.Context, guard.Handle) (Answer, error) {
-		return func(ctx context.Context, tx guard.Handle) (Answer, error) {
-			if _, err := tx.Exec(ctx, update, account); err != nil {
-				return Answer{}, err
-			}
-			_, err := tx.Exec(ctx, insert, "payment")
-			return answer, err
-		}
-	}
-	var next atomic.Int64
-	print := Fingerprint([]byte("body"))
-	kinds := []struct {
-		name    string
-		request func(ctx context.Context, n int64) error
-		done    int64
-		spent   time.Duration
-	}{
-		{name: "bare", request: func(ctx context.Context, n int64) error {
-			return r.bare(ctx, effect(n%1000))
-		}},
-		{name: "key", request: func(ctx context.Context, n int64) error {
-			got, err := r.do(ctx, Request{Scope: "alice", Key: fmt.Sprintf("8e03978e-40d5-43e8-bc93-%012d", n), Fingerprint: print}, effect(n%1000))
-			if err == nil && got.Replayed {
-				return fmt.Errorf("key %d was replayed", n)
-			}
-			return err
-		}},
-		{name: "replay", request: func(ctx context.Context, n int64) error {
-			got, err := r.do(ctx, Request{Scope: "bob", Key: fmt.Sprintf("8e03978e-40d5-43e8-bc93-%012d", n%100), Fingerprint: print}, effect(n%1000))
-			if err == nil && !got.Replayed {
-				return fmt.Errorf("key %d was not replayed", n%100)
-			}
-			return err
-		}},
-	}
-	for n := range 100 {
-		if _, err := r.do(b.Context(), Request{Scope: "bob", Key: fmt.Sprintf("8e03978e-40d5-43e8-bc93-%012d", n), Fingerprint: print}, effect(1)); err != nil {
+	for n := range int64(100) {
+		if err := kinds[1].request(b.Context(), -n); err != nil {
 			b.Fatal(err)
 		}
 	}
+	var next atomic.Int64
 	for round := range benchRounds {
 		for i := range kinds {
-			k := &kinds[(i+round)%len(kinds)]
+			k := kinds[(i+round)%len(kinds)]
 			var done atomic.Int64
 			start := time.Now()
 			var wg sync.WaitGroup
@@ -112,14 +94,113 @@ func benchRequest(b *testing.B, r *rig, writers int) {
 			k.spent += time.Since(start)
 		}
 	}
-	rate := func(i int) float64 { return float64(kinds[i].done) / kinds[i].spent.Seconds() }
-	for i, k := range kinds {
-		b.ReportMetric(rate(i), k.name+"/s")
+	for _, k := range kinds {
+		b.ReportMetric(k.rate(), k.name+"/s")
+		if k.name != "key" {
+			b.ReportMetric(1e3*float64(writers)/k.rate(), k.name+"-ms")
+		}
 	}
-	b.ReportMetric(100*(1-rate(1)/rate(0)), "%cost")
-	b.ReportMetric(1e3*float64(writers)/rate(0), "bare-ms")
-	b.ReportMetric(1e3*float64(writers)/rate(2), "replay-ms")
+	b.ReportMetric(100*(1-kinds[1].rate()/kinds[0].rate()), "%cost")
 	b.ReportMetric(0, "ns/op")
+}
+
+// effectOf changes two rows.
+func effectOf(n int64) func(context.Context, guard.Handle) (Answer, error) {
+	return func(ctx context.Context, tx guard.Handle) (Answer, error) {
+		update, insert := "UPDATE accounts SET n = n + 1 WHERE id = ?", "INSERT INTO effects (name) VALUES (?)"
+		if tx.Dialect() == guard.Postgres {
+			update, insert = "UPDATE accounts SET n = n + 1 WHERE id = $1", "INSERT INTO effects (name) VALUES ($1)"
+		}
+		if _, err := tx.Exec(ctx, update, (n%1000+1000)%1000); err != nil {
+			return Answer{}, err
+		}
+		_, err := tx.Exec(ctx, insert, "payment")
+		return Answer{Status: 201, Header: []Field{{"Content-Type", "application/json"}}, Body: []byte(benchBody)}, err
+	}
+}
+
+const benchBody = `{"payment":123456,"balance":1000}`
+
+// benchKey names requests; those below 0 are the ones that are replayed.
+func benchKey(n int64) string { return fmt.Sprintf("8e03978e-40d5-43e8-bc93-%012d", n) }
+
+func (r *rig) transactions() []*benchKind {
+	print := Fingerprint([]byte("body"))
+	do := func(ctx context.Context, n int64, replayed bool) error {
+		got, err := r.do(ctx, Request{Scope: "alice", Key: benchKey(n), Fingerprint: print}, effectOf(n))
+		if err == nil && got.Replayed != replayed {
+			return fmt.Errorf("key %d: replayed=%v", n, got.Replayed)
+		}
+		return err
+	}
+	return []*benchKind{
+		{name: "bare", request: func(ctx context.Context, n int64) error { return r.bare(ctx, effectOf(n)) }},
+		{name: "key", request: func(ctx context.Context, n int64) error { return do(ctx, n, false) }},
+		{name: "replay", request: func(ctx context.Context, n int64) error { return do(ctx, -(n % 100), true) }},
+	}
+}
+
+func (r *rig) requests(b *testing.B, writers int) []*benchKind {
+	answer := func(w http.ResponseWriter, a Answer) error {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(a.Status)
+		_, err := w.Write(a.Body)
+		return err
+	}
+	number := func(r *http.Request) (int64, error) { return strconv.ParseInt(r.Header.Get("Number"), 10, 64) }
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /bare", func(w http.ResponseWriter, req *http.Request) {
+		n, err := number(req)
+		if err == nil {
+			_, err = io.Copy(io.Discard, req.Body)
+		}
+		if err == nil {
+			err = r.bare(req.Context(), effectOf(n))
+		}
+		if err == nil {
+			err = answer(w, Answer{Status: 201, Body: []byte(benchBody)})
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
+	mux.Handle("POST /key", r.handler(HTTPOptions{}, func(w http.ResponseWriter, req *http.Request, tx guard.Handle) error {
+		n, err := number(req)
+		if err != nil {
+			return err
+		}
+		a, err := effectOf(n)(req.Context(), tx)
+		if err != nil {
+			return err
+		}
+		return answer(w, a)
+	}))
+	srv := httptest.NewServer(mux)
+	b.Cleanup(srv.Close)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: writers}}
+	post := func(ctx context.Context, path string, n int64, replayed string) error {
+		req, err := http.NewRequestWithContext(ctx, "POST", srv.URL+path, strings.NewReader(`{"account":1,"amount":10}`))
+		if err != nil {
+			return err
+		}
+		req.Header.Set(HeaderName, benchKey(n))
+		req.Header.Set("Number", fmt.Sprint(n))
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err == nil && (resp.StatusCode != 201 || resp.Header.Get(ReplayedHeader) != replayed) {
+			err = fmt.Errorf("request %d: %d %s, replayed %q", n, resp.StatusCode, body, resp.Header.Get(ReplayedHeader))
+		}
+		return err
+	}
+	return []*benchKind{
+		{name: "bare", request: func(ctx context.Context, n int64) error { return post(ctx, "/bare", n, "") }},
+		{name: "key", request: func(ctx context.Context, n int64) error { return post(ctx, "/key", n, "") }},
+		{name: "replay", request: func(ctx context.Context, n int64) error { return post(ctx, "/key", -(n % 100), "true") }},
+	}
 }
 
 // benchRig is on the disk, with every commit synced.
@@ -139,12 +220,7 @@ func benchRig(b *testing.B, kind string, writers int) *rig {
 		if err != nil {
 			b.Fatal(err)
 		}
-		r := newRig(k)
-		r.bare = func(ctx context.Context, effect func(context.Context, guard.Handle) (Answer, error)) error {
-			_, err := k.bare(ctx, func(ctx context.Context, tx *sql.Tx) (Answer, error) { return effect(ctx, guard.SQL(tx, guard.SQLite)) })
-			return err
-		}
-		return benchTables(b, r)
+		return benchTables(b, newRig(k))
 	}
 	s, err := pgtest.Start(b.Context(), pgtest.Options{Dir: os.TempDir(), Durable: true})
 	if err != nil {
@@ -160,12 +236,7 @@ func benchRig(b *testing.B, kind string, writers int) *rig {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := newRig(k)
-	r.bare = func(ctx context.Context, effect func(context.Context, guard.Handle) (Answer, error)) error {
-		_, err := k.bare(ctx, func(ctx context.Context, tx pgx.Tx) (Answer, error) { return effect(ctx, guard.Pgx(tx)) })
-		return err
-	}
-	return benchTables(b, r)
+	return benchTables(b, newRig(k))
 }
 
 func benchTables(b *testing.B, r *rig) *rig {

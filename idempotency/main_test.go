@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -50,8 +51,9 @@ type rig struct {
 	do    func(context.Context, Request, func(context.Context, guard.Handle) (Answer, error)) (Result, error)
 	// commits replaces the commit of each transaction.
 	commits func(func(ctx context.Context, commit, rollback func(context.Context) error) error)
-	// bare runs an effect without a key; benchmarks set it.
-	bare func(context.Context, func(context.Context, guard.Handle) (Answer, error)) error
+	// bare runs an effect in a transaction, without a key.
+	bare    func(context.Context, func(context.Context, guard.Handle) (Answer, error)) error
+	handler func(HTTPOptions, func(http.ResponseWriter, *http.Request, guard.Handle) error) http.Handler
 	// begun is called before each transaction.
 	begun func(func())
 }
@@ -74,6 +76,13 @@ func newRig[T any](k *Keys[T]) *rig {
 	return &rig{table: k.Table, db: k.pool,
 		do: func(ctx context.Context, req Request, effect func(context.Context, guard.Handle) (Answer, error)) (Result, error) {
 			return k.Do(ctx, req, func(ctx context.Context, tx T) (Answer, error) { return effect(ctx, handleOf(tx, k.dialect)) })
+		},
+		bare: func(ctx context.Context, effect func(context.Context, guard.Handle) (Answer, error)) error {
+			_, err := k.bare(ctx, func(ctx context.Context, tx T) (Answer, error) { return effect(ctx, handleOf(tx, k.dialect)) })
+			return err
+		},
+		handler: func(opts HTTPOptions, next func(http.ResponseWriter, *http.Request, guard.Handle) error) http.Handler {
+			return k.Handler(opts, func(w http.ResponseWriter, r *http.Request, tx T) error { return next(w, r, handleOf(tx, k.dialect)) })
 		},
 		commits: func(c func(ctx context.Context, commit, rollback func(context.Context) error) error) { change = c },
 		begun:   func(f func()) { before = f },

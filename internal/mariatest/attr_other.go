@@ -1,0 +1,7 @@
+//go:build !linux
+
+package mariatest
+
+import "syscall"
+
+func serverAttr() *syscall.SysProcAttr { return nil }

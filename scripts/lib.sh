@@ -38,13 +38,12 @@ need_postgres() {
   have_postgres || apt_install postgresql
 }
 
-<<<<<<< HEAD
 need_python() {
   command -v python3 >/dev/null 2>&1 || apt_install python3
-=======
+}
+
 need_mariadb() {
   command -v mariadbd >/dev/null 2>&1 || [ -x /usr/sbin/mariadbd ] || apt_install mariadb-server-core
->>>>>>> 4a242e9c8f65344759cdd0f16a0e4e6fc908a019
 }
 
 need_node() {

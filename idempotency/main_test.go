@@ -232,6 +232,7 @@ func mariaKeys(t testing.TB, opts Options) *Keys[*sql.Tx] {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(32) // the queue of the socket holds no more at once
 	k, err := NewSQL(db, guard.MySQL, opts)
 	if err != nil {
 		t.Fatal(err)

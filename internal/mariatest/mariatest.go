@@ -65,7 +65,7 @@ func (s *Server) start(ctx context.Context, path string) error {
 	// Without the grant tables it starts on an empty directory. As root it wants
 	// to be told that this is meant.
 	args := []string{"--no-defaults", "--datadir=" + data, "--socket=" + filepath.Join(s.dir, "s"), "--skip-networking", "--skip-grant-tables",
-		"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--max-connections=200"}
+		"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--max-connections=200", "--back-log=200"}
 	if os.Geteuid() == 0 {
 		args = append(args, "--user=root")
 	}

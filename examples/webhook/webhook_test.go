@@ -161,8 +161,8 @@ func TestScenarios(t *testing.T) {
 					t.Fatal(err)
 				}
 				if variant == "racy" {
-					if len(r.Findings) != 1 || r.Findings[0].Kind != oracle.DuplicateEffect {
-						t.Errorf("findings %+v, want one duplicate effect", r.Findings)
+					if len(r.Findings) == 0 || r.Findings[0].Kind != oracle.DuplicateEffect {
+						t.Errorf("findings %+v, want a duplicate effect", r.Findings)
 					}
 					return
 				}

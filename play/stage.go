@@ -102,7 +102,7 @@ func (m *memory) inside(actor int, step string) []explore.Access {
 }
 
 // idleTime is how long the application is watched for steps of its own.
-const idleTime = 200 * time.Millisecond
+const idleTime = 300 * time.Millisecond
 
 // learnIdle learns what the application does while nothing is asked of it.
 func (m *memory) learnIdle(ctx context.Context, events <-chan arrival) error {

@@ -129,7 +129,8 @@ func (a *actor) input(p string) string {
 	if a.code.keyIns[p] {
 		return p
 	}
-	return a.name + "." + p
+	name, _, _ := strings.Cut(a.name, ".") // a thread has the inputs of who started it
+	return name + "." + p
 }
 
 func (a *actor) field(rec *record, field string) term {

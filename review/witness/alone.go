@@ -1,6 +1,7 @@
 package witness
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -53,6 +54,7 @@ func (s *search) alone(w *world, refuses map[*effect.Step]bool) {
 	}
 	for _, st := range steps {
 		s.errors(w, base, st)
+		s.leftover(w, base, st)
 	}
 	s.crashes(w, base, steps)
 }
@@ -151,6 +153,36 @@ func (s *search) ignored(w *world, base *run, st *effect.Step) {
 		at = inThread
 	}
 	s.single(Ignored, r, at, st, []string{"the step succeeds: " + tell(want, diff)}, "the step fails, success is answered: "+tell(got, diff))
+}
+
+// leftover: a step fails, and the temporary file stays for ever.
+func (s *search) leftover(w *world, base *run, st *effect.Step) {
+	if st.On == nil || st.On.Kind != effect.FileKind || st.Op == effect.Read || st.Op == effect.Check || st.Mode == effect.Temp || !base.temps(false) {
+		return
+	}
+	r := s.one(w, &fault{kind: failStep, step: st}, true)
+	if r.stuck || !r.allDone() || !r.temps(true) || base.temps(true) {
+		return
+	}
+	at := st
+	for _, e := range r.events {
+		if e.Step != nil && e.Step.Mode == effect.Temp {
+			at = e.Step
+		}
+	}
+	s.single(Leftover, r, at, st, []string{"the temporary file becomes the file"}, "the temporary file stays, once more with each failure")
+}
+
+// temps says whether the run made temporary files, or (there) has some left.
+func (r *run) temps(there bool) bool {
+	for _, rows := range r.st.rows {
+		for _, x := range rows {
+			if x.born == "temp" && (!there || x.cur.exists) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // spawned gives the Spawn whose body holds the step and whose errors are lost
@@ -344,7 +376,7 @@ func (s *search) durable(base *run, steps []*effect.Step) {
 
 // permitted: a check that can refuse fails itself, and the actor goes on.
 func (s *search) permitted(refuses map[*effect.Step]bool) {
-	for st := range refuses {
+	for _, st := range slices.SortedFunc(maps.Keys(refuses), byPos) {
 		if st.OnErr != effect.OnDrop && st.OnErr != effect.OnLog && st.OnErr != effect.OnBind {
 			continue
 		}
@@ -361,6 +393,13 @@ func (s *search) permitted(refuses map[*effect.Step]bool) {
 			}
 		}
 	}
+}
+
+func byPos(a, b *effect.Step) int {
+	if a.Pos.File != b.Pos.File {
+		return strings.Compare(a.Pos.File, b.Pos.File)
+	}
+	return a.Pos.Line*10000 + a.Pos.Col - b.Pos.Line*10000 - b.Pos.Col
 }
 
 // endless: every conditional write loses, and the loop never ends.

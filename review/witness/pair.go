@@ -110,9 +110,10 @@ func (p *Problem) Pair(i, j int) []*Witness {
 	s := &search{p: p, codes: []*code{p.codes[i], p.codes[j]}, procs: procs, seen: seen, limit: limit, found: map[string]bool{}}
 	s.explore(worlds)
 	if p.prints[i].stale && p.prints[j].stale {
-		s.fault, s.limit = &fault{kind: expire}, s.runs+limit/4
+		// A pause may come anywhere, also before an effect that only one has.
+		s.fault, s.seen, s.limit = &fault{kind: expire}, nil, s.runs+limit/4
 		s.explore(4)
-		s.fault = nil
+		s.fault, s.seen = nil, seen
 	}
 	if p.prints[i].tx && p.prints[j].tx && i == j && len(s.out) == 0 {
 		s.pool, s.limit = 2, s.runs+limit/8

@@ -1,6 +1,7 @@
 package witness
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -68,7 +69,8 @@ func (r *run) raceAt(w *Witness, i int, table string) bool {
 			break
 		}
 	}
-	w.Derived = derives(write.Step, read.Step)
+	_, steps, controls := follow(w.Actors[write.Actor].Entry, read.Step)
+	w.Derived, w.Controls = steps[write.Step], controls
 	return true
 }
 
@@ -83,12 +85,72 @@ func (r *run) overtaken(j, actor int) bool {
 	return false
 }
 
-func derives(write, read *effect.Step) bool {
+// follow marks what derives from a read: values, copies, results of calls,
+// temporary files and what is published from them.
+func follow(e *effect.Entry, read *effect.Step) (taint map[string]bool, steps map[*effect.Step]bool, controls bool) {
+	taint, steps = map[string]bool{}, map[*effect.Step]bool{}
 	if read.Bind == "" {
-		return false
+		return taint, steps, false
 	}
-	for _, a := range write.Set {
-		if a.Val.Uses(read.Bind) {
+	taint[read.Bind] = true
+	uses := func(v *effect.Value) bool {
+		hit := false
+		if v != nil {
+			v.Paths(func(p string) { hit = hit || tainted(taint, p) })
+		}
+		return hit
+	}
+	for n := -1; n != len(taint)+len(steps); {
+		n = len(taint) + len(steps)
+		var walk func(b effect.Block, scope string)
+		walk = func(b effect.Block, scope string) {
+			for i := range b {
+				s := &b[i]
+				switch s.Op {
+				case effect.Let:
+					if uses(s.Val) {
+						taint[s.Name] = true
+					}
+				case effect.If, effect.Loop:
+					controls = controls || uses(s.Val)
+				case effect.Return:
+					for j := range s.Args {
+						if scope != "" && uses(&s.Args[j]) {
+							taint[fmt.Sprintf("%s.%d", scope, j)] = true
+						}
+					}
+				case effect.Write, effect.Send:
+					for j := range s.Set {
+						if uses(&s.Set[j].Val) {
+							steps[s] = true
+							for _, k := range s.On.Key {
+								taint["path "+k.Val.String()] = true
+							}
+						}
+					}
+				case effect.Rename:
+					for _, k := range s.On.Key {
+						if taint["path "+k.Val.String()] {
+							steps[s] = true
+						}
+					}
+				}
+				inner := scope
+				if s.Op == effect.Scope {
+					inner = s.Bind
+				}
+				walk(s.Body, inner)
+				walk(s.Else, scope)
+			}
+		}
+		walk(e.Body, "")
+	}
+	return taint, steps, controls
+}
+
+func tainted(taint map[string]bool, path string) bool {
+	for end := len(path); end > 0; end = strings.LastIndexByte(path[:end], '.') {
+		if taint[path[:end]] {
 			return true
 		}
 	}
@@ -115,10 +177,12 @@ func (r *run) voids(w *Witness, s *search) []Void {
 		case st.Lock != "" && st.Tx == "":
 			add(VoidNoTx, st, "outside of a transaction the row lock ends with the statement")
 		case st.Lock != "" && e.Result == "not found":
-			add(VoidMissing, st, "a row that does not exist can not be locked")
+			if w.Write == nil || w.Write.Mode == effect.Insert {
+				add(VoidMissing, st, "a row that does not exist can not be locked")
+			}
 		case st.Op == effect.Lock && st.On.Kind == effect.MutexKind && len(s.procs) == 2 && s.procs[0] != s.procs[1]:
 			add(VoidMutex, st, "a mutex holds within one process, and there are several")
-		case st.Op == effect.Write && e.Result == "0 rows" && st.Bind == "":
+		case st.Op == effect.Write && e.Result == "0 rows" && st.Bind == "" && len(st.Where) > 0:
 			add(VoidZeroRows, st, "the statement changed no row, and nobody looks")
 		case st.Op == effect.Unlock:
 			if c := r.commitAfter(i); c != nil {

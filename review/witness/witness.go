@@ -21,6 +21,7 @@ const (
 	Ignored   Kind = "ignored"         // a failed effect, and success is answered
 	Permitted Kind = "permitted"       // a failed check is taken for a permission
 	Endless   Kind = "endless"         // a retry loop without an end
+	Leftover  Kind = "leftover"        // a temporary file stays after a failure
 	Undone    Kind = "undone"          // what took effect is destroyed: an unknown outcome taken for a failure
 )
 
@@ -40,6 +41,8 @@ type Witness struct {
 	Voids []Void
 	// Derived says that Write's value or condition comes from Read.
 	Derived bool
+	// Controls says that whether Write happens is decided by what was Read.
+	Controls bool
 	// Crossed says that B has its keys the other way round (from and to).
 	Crossed bool
 }

@@ -34,7 +34,7 @@ func TestCases(t *testing.T) {
 			program, want, _ := strings.Cut(rest, "---\n")
 			got := ""
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt")+"/"+name, func(t *testing.T) {
-				got = find(t, program)
+				got = find(t, program, strings.Contains(name, "temporary") || strings.Contains(name, "removed"))
 				if strings.HasPrefix(name, "right") && got != "" {
 					t.Errorf("found:\n%s", got)
 				}
@@ -58,7 +58,7 @@ func TestCases(t *testing.T) {
 }
 
 // find lists the witnesses of a program, each with its schedule.
-func find(t *testing.T, program string) string {
+func find(t *testing.T, program string, leftovers bool) string {
 	t.Helper()
 	p, err := effect.Parse(program)
 	if err != nil {
@@ -85,6 +85,9 @@ func find(t *testing.T, program string) string {
 	}
 	var b strings.Builder
 	for _, w := range all {
+		if w.Kind == witness.Leftover && !leftovers {
+			continue // it would stand in every case with a temporary file
+		}
 		b.WriteString(show(w))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
@@ -128,7 +131,7 @@ func TestSchedulesAreDeterministic(t *testing.T) {
 	program, _, _ := strings.Cut(rest, "---\n")
 	var got []string
 	for range 5 {
-		got = append(got, find(t, program))
+		got = append(got, find(t, program, true))
 	}
 	if len(slices.Compact(got)) != 1 {
 		t.Error("runs differ")

@@ -388,7 +388,7 @@ func (a *actor) fsync(s *effect.Step) {
 		a.run.note(a, s, "folder durable")
 		return
 	}
-	for _, r := range a.fileRows(table, key) {
+	if r := a.opened(table, key); r != nil {
 		r.cur.synced = true
 	}
 	a.run.note(a, s, "content durable")

@@ -1,7 +1,6 @@
 package witness
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -26,10 +25,6 @@ type search struct {
 type outcome struct {
 	rows   map[string]string
 	failed []bool
-}
-
-func (o outcome) same(b outcome) bool {
-	return slices.Equal(o.failed, b.failed) && maps.Equal(o.rows, b.rows)
 }
 
 // differs lists the resources in which two outcomes differ.
@@ -209,6 +204,10 @@ func (s *search) keep(w *world, pl plan, k Kind, good []outcome, damage []string
 	switch {
 	case r.alarm != nil:
 		wit.On, wit.Write, wit.Got = r.alarm.on, r.alarm.step, r.alarm.text
+		wit.Expected = []string{"the file holds the old or the new content, whole"}
+		if k == LostLock {
+			wit.Expected = []string{"only the holder of the lock acts"}
+		}
 	case k == Deadlock:
 		r.deadlock(wit)
 	default:

@@ -36,19 +36,26 @@ func (a *actor) file(s *effect.Step, table string, key []keyTerm) verdict {
 		a.pc++
 		return moved
 	}
-	for _, r := range a.fileRows(table, key) {
-		if v, stop := a.fenced(s, []*row{r}); stop {
-			return v
-		}
-		d := r.cur.clone()
-		a.setFile(s, r, &d)
-		d.torn, d.synced = false, false
-		r.cur = d
-		r.ver++
-		a.bind(s.Bind, &record{row: r, data: d.clone(), fields: map[string]term{"err": nilTerm, "ok": trueTerm}})
-		a.run.touch(a, s, table, true, "%s", a.describeWrite(s, r, d))
-		break
+	return a.fill(s, table, key)
+}
+
+// fill writes the content of an open file.
+func (a *actor) fill(s *effect.Step, table string, key []keyTerm) verdict {
+	r := a.opened(table, key)
+	if r == nil {
+		a.pc++
+		return moved
 	}
+	if v, stop := a.fenced(s, []*row{r}); stop {
+		return v
+	}
+	d := r.cur.clone()
+	a.setFile(s, r, &d)
+	d.torn, d.synced = false, false
+	r.cur = d
+	r.ver++
+	a.bind(s.Bind, &record{row: r, data: d.clone(), fields: map[string]term{"err": nilTerm, "ok": trueTerm}})
+	a.run.touch(a, s, table, true, "%s", a.describeWrite(s, r, d))
 	a.pc++
 	return moved
 }
@@ -84,20 +91,14 @@ func (a *actor) open(table string, key []keyTerm) *row {
 	return r
 }
 
-// fileRows is the file that the actor has open under a path, or the one that has
+// opened is the file that the actor has open under a path, or the one that has
 // the path now.
-func (a *actor) fileRows(table string, key []keyTerm) []*row {
+func (a *actor) opened(table string, key []keyTerm) *row {
 	if r := a.handles[handleName(table, key)]; r != nil {
-		return []*row{r}
+		return r
 	}
-	st := a.run.st
-	st.materialise(table, key, true)
-	for _, r := range st.rows[table] {
-		if st.matches(a, r, r.cur, key, nil) {
-			return []*row{r}
-		}
-	}
-	return nil
+	a.run.st.materialise(table, key, true)
+	return a.named(table, key)
 }
 
 // rename moves a file onto another name. Who has the file open keeps it: what

@@ -130,7 +130,7 @@ func (a *actor) got(s *effect.Step, t *tx, r *row, d data) verdict {
 	}
 	if t.validates() {
 		if _, ok := t.reads[r]; !ok {
-			t.reads[r] = r.ver
+			t.reads[r] = t.version(r)
 		}
 	}
 	if d.torn && s.Op == effect.Read {
@@ -138,10 +138,7 @@ func (a *actor) got(s *effect.Step, t *tx, r *row, d data) verdict {
 		a.run.raise(Torn, s, s.On, "a reader gets an empty or cut file")
 		return moved
 	}
-	ver := int64(r.ver)
-	if t != nil && t.snap != nil {
-		ver = int64(t.snap[r].ver)
-	}
+	ver := int64(t.version(r))
 	fields := map[string]term{"found": trueTerm, "ok": trueTerm, "err": nilTerm}
 	if r.isVersioned() {
 		fields["version"] = number(ver)

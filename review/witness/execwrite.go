@@ -60,7 +60,7 @@ func (a *actor) update(s *effect.Step, t *tx, table string, key []keyTerm) verdi
 		if h := r.heldAgainst(t, true); h != nil {
 			return waits
 		}
-		if t != nil && t.snap != nil && t.snap[r].ver != r.ver && r.pendTx != t {
+		if t != nil && t.snap != nil && t.version(r) != r.ver && r.pendTx != t {
 			a.rollback(t)
 			a.run.note(a, s, "refused: serialization failure")
 			a.fail(s, "conflict")

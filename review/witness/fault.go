@@ -30,6 +30,9 @@ func (f *fault) strike(a *actor, s *effect.Step) (verdict, bool) {
 		}
 		f.used = true
 		a.run.events = append(a.run.events, Event{Actor: a.index, Step: s, Result: "fails: input/output error", Fault: true})
+		if t := a.tx(s.Tx); s.Op == effect.Commit && t != nil {
+			a.rollback(t)
+		}
 		a.fail(s, "io")
 		return moved, true
 	case refuseAll:

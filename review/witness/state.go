@@ -46,11 +46,10 @@ func (r *row) see(t *tx) data {
 	case t != nil && r.pendTx == t:
 		return r.pend
 	case t != nil && t.snap != nil:
-		d, ok := t.snap[r]
-		if !ok {
-			return data{}
+		if d, ok := t.snap[r]; ok {
+			return d.data
 		}
-		return d.data
+		return r.start()
 	}
 	return r.cur
 }
@@ -83,6 +82,23 @@ type tx struct {
 }
 
 func (t *tx) validates() bool { return t != nil && (t.iso == "serializable" || t.iso == "optimistic") }
+
+// version is the version of a row that the transaction (nil: none) sees.
+func (t *tx) version(r *row) int {
+	if t != nil && t.snap != nil {
+		return t.snap[r].ver // 0 for a row of the start that was not asked for yet
+	}
+	return r.ver
+}
+
+// start is what a snapshot holds of a row that the world came to speak of only
+// after it was taken.
+func (r *row) start() data {
+	if r.slot == nil {
+		return data{}
+	}
+	return data{exists: r.slot.exists, synced: true, named: true}
+}
 
 // lock is a lock that is not a row's.
 type lock struct {
@@ -238,7 +254,8 @@ func (s *state) rowOf(sl *slot) *row {
 			return r
 		}
 	}
-	r := &row{table: sl.table, slot: sl, cur: data{exists: sl.exists, synced: true, named: true}, locks: map[*tx]bool{}}
+	r := &row{table: sl.table, slot: sl, locks: map[*tx]bool{}}
+	r.cur = r.start()
 	s.rows[sl.table] = append(s.rows[sl.table], r)
 	return r
 }

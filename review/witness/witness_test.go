@@ -41,7 +41,7 @@ func TestCases(t *testing.T) {
 				if !strings.HasPrefix(name, "right") && got == "" {
 					t.Error("nothing found")
 				}
-				if !*update && got != strings.TrimSuffix(want, "\n") {
+				if !*update && got != strings.TrimSpace(want) {
 					t.Errorf("got:\n%s\nwant:\n%s", got, want)
 				}
 			})

@@ -149,14 +149,22 @@ func fill(text string, w *witness.Witness, c *class) string {
 	return strings.NewReplacer("{name}", Name(on), "{col}", col, "{key}", key, "{void}", why).Replace(text)
 }
 
-// who names the actors for a message.
+// who names the actors for a message: "two POST /x requests at once".
 func who(w *witness.Witness) string {
 	if len(w.Actors) < 2 {
 		return w.Actors[0].Entry.Title()
 	}
 	a, b := w.Actors[0].Entry, w.Actors[1].Entry
-	if a == b {
-		return fmt.Sprintf("two of %s at once", a.Title())
+	if a != b {
+		return fmt.Sprintf("%s and %s at once", a.Title(), b.Title())
 	}
-	return fmt.Sprintf("%s and %s at once", a.Title(), b.Title())
+	switch a.Kind {
+	case effect.HTTP, effect.GRPC:
+		return fmt.Sprintf("two %s requests at once", a.Title())
+	case effect.Main:
+		return fmt.Sprintf("two runs of %s at once", a.Title())
+	case effect.Consumer:
+		return fmt.Sprintf("two messages for %s at once", a.Title())
+	}
+	return fmt.Sprintf("two instances of %s at once", a.Title())
 }

@@ -35,7 +35,7 @@ func fault(w *witness.Witness) *class {
 func torn(w *witness.Witness) *class {
 	name := Name(w.On)
 	if len(w.Actors) == 2 && w.Write.Op == effect.Rename {
-		return &class{rule: "HF141", say: fmt.Sprintf("%s write the same temporary file: %s is published half written", who(w), name)}
+		return &class{rule: "HF141", say: fmt.Sprintf("with %s both write the same temporary file: %s is published half written", who(w), name)}
 	}
 	c := &class{rule: "HF140", confidence: High, say: fmt.Sprintf("%s is emptied and then filled: a crash in between leaves it empty or cut", name)}
 	if len(w.Actors) == 2 {

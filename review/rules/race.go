@@ -26,13 +26,13 @@ func race(w *witness.Witness) *class {
 			say: fmt.Sprintf("%s is read under a lock and changed under a later one: what was read is old by then (%s)", Name(w.On), who(w))}
 	}
 	if w.Write.Op == effect.Send {
-		return &class{rule: "HF120", confidence: tier(w), say: fmt.Sprintf("%s is called twice by %s", Name(w.On), who(w))}
+		return &class{rule: "HF120", confidence: tier(w), say: fmt.Sprintf("%s is called twice with %s", Name(w.On), who(w))}
 	}
 	if shared := sharedTemp(w); shared != "" {
-		return &class{rule: "HF141", say: fmt.Sprintf("%s write the same temporary file %s", who(w), shared)}
+		return &class{rule: "HF141", say: fmt.Sprintf("with %s both write the same temporary file %s", who(w), shared)}
 	}
 	if w.Read == nil || !w.Derived && !w.Controls {
-		return &class{rule: "HF190", confidence: Low, say: fmt.Sprintf("writes of %s to %s mix", who(w), Name(w.On))}
+		return &class{rule: "HF190", confidence: Low, say: fmt.Sprintf("with %s the writes to %s mix", who(w), Name(w.On))}
 	}
 	if w.Derived {
 		return lost(w)
@@ -82,24 +82,24 @@ func sharedTemp(w *witness.Witness) string {
 // lost is a lost update: the written value derives from what was read.
 func lost(w *witness.Witness) *class {
 	on := w.On
-	c := &class{confidence: High, say: fmt.Sprintf("%s is computed from what was read and written back; of %s one change is lost", Name(on), who(w))}
+	c := &class{confidence: High, say: fmt.Sprintf("%s is computed from what was read and written back; with %s one change is lost", Name(on), who(w))}
 	switch {
 	case w.Write.Mode == effect.Insert || w.Write.Mode == effect.Create:
 		c.rule, c.confidence = "HF110", Medium
-		c.say = fmt.Sprintf("%s is made from what was read before; %s both make it", Name(on), who(w))
+		c.say = fmt.Sprintf("%s is made from what was read before; with %s both make it", Name(on), who(w))
 	case transition(w):
 		c.rule = "HF130"
-		c.say = fmt.Sprintf("the state of %s is checked, then set; %s both go on", Name(on), who(w))
+		c.say = fmt.Sprintf("the state of %s is checked, then set; with %s both go on", Name(on), who(w))
 	case on.Kind == effect.ObjectKind:
 		c.rule = "HF103"
 	case listChange(w):
 		c.rule = "HF105"
-		c.say = fmt.Sprintf("%s holds a list that is rewritten for each item; of %s one item is lost", Name(on), who(w))
+		c.say = fmt.Sprintf("%s holds a list that is rewritten for each item; with %s one item is lost", Name(on), who(w))
 	case on.Kind != effect.TableKind:
 		c.rule = "HF102"
 	case wholeRow(w):
 		c.rule = "HF104"
-		c.say = fmt.Sprintf("all columns of %s are saved from an earlier read; of %s the other's change is undone", Name(on), who(w))
+		c.say = fmt.Sprintf("all columns of %s are saved from an earlier read; with %s the other's change is undone", Name(on), who(w))
 	default:
 		c.rule = "HF101"
 	}
@@ -113,10 +113,10 @@ func check(w *witness.Witness) *class {
 	switch {
 	case transition(w):
 		c.rule = "HF130"
-		c.say = fmt.Sprintf("the state of %s is checked, then set; %s both go on", Name(w.Read.On), who(w))
+		c.say = fmt.Sprintf("the state of %s is checked, then set; with %s both go on", Name(w.Read.On), who(w))
 	case w.Write.Mode == effect.Insert || w.Write.Mode == effect.Create:
 		c.rule = "HF110"
-		c.say = fmt.Sprintf("%s is made when it is not there yet; %s both find nothing", name, who(w))
+		c.say = fmt.Sprintf("%s is made when it is not there yet; with %s both find nothing", name, who(w))
 	default:
 		c.rule = "HF111"
 		c.say = fmt.Sprintf("%s is changed after a check that does not hold any more (%s)", name, who(w))

@@ -31,7 +31,7 @@ func waiting(w *witness.Witness) *class {
 	if pool(w) {
 		return &class{rule: "HF154", say: fmt.Sprintf("the statement on %s needs a second connection while the transaction holds the first; under load all wait for all", Name(w.On))}
 	}
-	return &class{rule: "HF153", say: fmt.Sprintf("%s take their locks in different orders, and wait for each other", who(w))}
+	return &class{rule: "HF153", say: fmt.Sprintf("%s: they take their locks in different orders, and wait for each other", who(w))}
 }
 
 // pool says that a deadlock is about connections: the waiting steps run beside

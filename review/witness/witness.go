@@ -9,20 +9,21 @@ type Kind string
 
 // Bad ends.
 const (
-	NonSerial Kind = "no-serial-order" // no serial order of the actors gives this outcome
-	Deadlock  Kind = "deadlock"        // all wait for each other
-	Torn      Kind = "torn"            // an empty or cut file is read or published
-	Memory    Kind = "memory"          // one process gives another outcome than two
-	LostLock  Kind = "lost-lock"       // an effect under a lock that another has by now
-	Hang      Kind = "hang"            // others wait as long as something outside takes
-	Lost      Kind = "lost"            // acknowledged, and gone after a crash
-	Twice     Kind = "twice"           // run again after a crash, it takes effect again
-	Swallowed Kind = "swallowed"       // a failed read is taken for an empty one, and written over
-	Ignored   Kind = "ignored"         // a failed effect, and success is answered
-	Permitted Kind = "permitted"       // a failed check is taken for a permission
-	Endless   Kind = "endless"         // a retry loop without an end
-	Leftover  Kind = "leftover"        // a temporary file stays after a failure
-	Undone    Kind = "undone"          // what took effect is destroyed: an unknown outcome taken for a failure
+	NonSerial  Kind = "no-serial-order" // no serial order of the actors gives this outcome
+	Deadlock   Kind = "deadlock"        // all wait for each other
+	Torn       Kind = "torn"            // an empty or cut file is read or published
+	Memory     Kind = "memory"          // one process gives another outcome than two
+	LostLock   Kind = "lost-lock"       // an effect under a lock that another has by now
+	Hang       Kind = "hang"            // others wait as long as something outside takes
+	Lost       Kind = "lost"            // acknowledged, and gone after a crash
+	Twice      Kind = "twice"           // run again after a crash, it takes effect again
+	Swallowed  Kind = "swallowed"       // a failed read is taken for an empty one, and written over
+	Ignored    Kind = "ignored"         // a failed effect, and success is answered
+	Permitted  Kind = "permitted"       // a failed check is taken for a permission
+	Endless    Kind = "endless"         // a retry loop without an end
+	Leftover   Kind = "leftover"        // a temporary file stays after a failure
+	Sequential Kind = "sequential"      // a test that claims concurrency and has none
+	Undone     Kind = "undone"          // what took effect is destroyed: an unknown outcome taken for a failure
 )
 
 // Witness is one schedule that ends badly.

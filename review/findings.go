@@ -157,7 +157,7 @@ func how(s *effect.Step) string {
 func about(found []*rules.Finding, pos effect.Pos, on *effect.Resource) *rules.Finding {
 	for _, f := range found {
 		for _, s := range []*effect.Step{f.Witness.Write, f.Witness.Other, f.Witness.Read} {
-			if s != nil && s.Pos == pos && s.On != nil {
+			if s != nil && s.Pos == pos && s.On != nil && target(s).Kind == on.Kind && target(s).Name == on.Name {
 				return f
 			}
 		}

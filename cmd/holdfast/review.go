@@ -24,6 +24,7 @@ type reviewFlags struct {
 	dir, diff, patch        string
 	baseline, writeBaseline string
 	explain, color          string
+	scenario                string
 	formats                 []string
 	notes, inventory, paths bool
 	strict                  bool
@@ -53,6 +54,7 @@ Exit codes: 0 nothing was found that blocks, 1 there are blocking findings (with
 	fl.StringVar(&f.baseline, "baseline", "", "leave out the findings that `FILE` knows")
 	fl.StringVar(&f.writeBaseline, "write-baseline", "", "write the findings to `FILE` as known ones")
 	fl.StringVar(&f.explain, "explain", "", "print the documentation of `RULE` (all: of every rule) and end")
+	fl.StringVar(&f.scenario, "scenario", "", "write a starting scenario for the first finding on an HTTP path to `FILE`")
 	fl.BoolVar(&f.notes, "notes", false, "report notes and findings of low confidence, too")
 	fl.BoolVar(&f.inventory, "inventory", false, "print the race inventory instead of the findings")
 	fl.BoolVar(&f.paths, "paths", true, "list every write path with its finding or its guard")
@@ -87,6 +89,11 @@ func (f *reviewFlags) run(cmd *cobra.Command, patterns []string) error {
 	}
 	for _, out := range outputs {
 		if err := f.write(cmd.OutOrStdout(), out, r, set); err != nil {
+			return err
+		}
+	}
+	if f.scenario != "" {
+		if err := writeScenario(f.scenario, r); err != nil {
 			return err
 		}
 	}
@@ -183,6 +190,18 @@ func (f *reviewFlags) write(stdout io.Writer, o output, r *report.Report, set *r
 		return err
 	}
 	return atomicfile.Write(o.file, b.Bytes(), atomicfile.Options{})
+}
+
+// writeScenario writes the scenario of the first finding that can be played.
+func writeScenario(file string, r *report.Report) error {
+	err := error(&report.NoScenarioError{Rule: "any finding", Why: "nothing was found"})
+	for _, x := range r.Findings {
+		var b bytes.Buffer
+		if err = report.Scenario(&b, x, nil); err == nil {
+			return atomicfile.Write(file, b.Bytes(), atomicfile.Options{})
+		}
+	}
+	return err
 }
 
 func explain(w io.Writer, set *rules.Set, id string) error {

@@ -30,6 +30,15 @@ var never = func() map[string][]string {
 		"play/report":   {"play/gate", "play/scenario", "play/app"},
 		"play/app":      {"play/gate", "play/explore", "play/report", "play/scenario"},
 		"play/scenario": {"play/gate", "play/explore", "play/report"},
+		// A front end says what code does, the interpreter what can come of it, the
+		// rules what that is called, the report how it looks: none knows the next.
+		"review/effect":      {"review/witness", "review/rules", "review/report", "review/front"},
+		"review/front":       {"review/witness", "review/rules", "review/report"},
+		"review/gofront":     {"review/witness", "review/rules", "review/report"},
+		"review/effectfront": {"review/witness", "review/rules", "review/report"},
+		"review/witness":     {"review/front", "review/gofront", "review/rules", "review/report"},
+		"review/rules":       {"review/front", "review/gofront", "review/report"},
+		"review/report":      {"review/gofront"},
 	}
 	for _, m := range mechanisms {
 		rules[m] = []string{"play", "review", "serve", "cmd"}

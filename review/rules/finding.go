@@ -58,6 +58,8 @@ func Name(on *effect.Resource) string {
 	switch {
 	case on == nil:
 		return "it"
+	case on.Name != "*" && len(on.Key) == 1 && on.Key[0].Val.Kind == effect.ConstValue:
+		return on.Name + "[" + on.Key[0].Val.String() + "]"
 	case on.Name != "*":
 		return on.Name
 	case len(on.Key) > 0:

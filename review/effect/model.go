@@ -106,7 +106,10 @@ type Deployment struct {
 	Evidence string `json:"evidence,omitempty"` // for example "deploy.yaml: replicas: 3"
 	Pos      Pos    `json:"pos"`
 	// Isolation is the default isolation level of the database where it is set
-	// ("serializable"); empty is READ COMMITTED.
+	// ("serializable", "repeatable read"); empty is READ COMMITTED. It means what
+	// PostgreSQL means by it: REPEATABLE READ refuses the second of two updates.
+	// That of MySQL does not (a plain SELECT is old, an UPDATE works on what is
+	// new), and is to be given as empty.
 	Isolation string `json:"isolation,omitempty"`
 }
 

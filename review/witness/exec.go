@@ -145,7 +145,7 @@ func (a *actor) got(s *effect.Step, t *tx, r *row, d data) verdict {
 	}
 	rec := &record{row: r, data: d.clone(), fields: fields}
 	a.bind(s.Bind, rec)
-	a.run.touch(a, s, r.table, false, "%s", a.describe(s, rec))
+	a.run.touched(a, s, r.table, false, func() string { return a.describe(s, rec) })
 	a.pc++
 	return moved
 }
@@ -239,6 +239,9 @@ func (a *actor) begin(s *effect.Step) verdict {
 		return waits
 	}
 	iso := s.Iso
+	if iso == "" {
+		iso = a.run.iso
+	}
 	t := &tx{name: s.Bind, actor: a, iso: iso, reads: map[*row]int{}, scans: map[string]int{}, begun: s}
 	a.txs = append(a.txs, t)
 	a.run.st.txs = append(a.run.st.txs, t)

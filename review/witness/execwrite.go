@@ -199,7 +199,7 @@ func (a *actor) wrote(s *effect.Step, r *row, t *tx) verdict {
 		fields["version"] = number(int64(r.ver))
 	}
 	a.bind(s.Bind, &record{row: r, data: r.see(t).clone(), fields: fields})
-	a.run.touch(a, s, r.table, true, "%s", a.describeWrite(s, r, r.see(t)))
+	a.run.touched(a, s, r.table, true, func() string { return a.describeWrite(s, r, r.see(t)) })
 	if f := a.run.fault; f != nil && f.kind == ambiguous && f.step == s && !f.used {
 		f.used = true
 		a.run.note(a, s, "done, but the answer is lost: an error")

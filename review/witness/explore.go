@@ -69,17 +69,22 @@ func (s *search) do(w *world, pl plan, only int, trace bool) (*run, bool) {
 	return r, r.play(pl)
 }
 
-// explore looks through worlds and schedules.
+// explore looks through worlds and schedules: all worlds with one preemption,
+// in which nearly everything shows, and then with two as far as the budget
+// reaches.
 func (s *search) explore(worlds int) {
-	var prefix []bool
-	for n := 0; n < worlds && s.runs < s.limit; n++ {
-		w := newWorld(prefix)
-		s.world(w)
-		next, ok := w.next()
-		if !ok {
-			return
+	before := len(s.out)
+	for preemptions := 1; preemptions <= 2 && len(s.out) == before; preemptions++ {
+		var prefix []bool
+		for n := 0; n < worlds && s.runs < s.limit; n++ {
+			w := newWorld(prefix)
+			s.world(w, preemptions)
+			next, ok := w.next()
+			if !ok {
+				break
+			}
+			prefix = next
 		}
-		prefix = next
 	}
 }
 
@@ -107,30 +112,35 @@ func (s *search) specification(w *world) (good []outcome, points [2]int, ok bool
 	return good, points, true
 }
 
-func (s *search) world(w *world) {
+func (s *search) world(w *world, preemptions int) {
 	good, points, ok := s.specification(w)
 	if !ok || !changes(good) {
 		return
 	}
-	for first := range 2 {
-		if first == 1 && s.codes[0] == s.codes[1] && s.fault == nil {
-			break // the two are alike
-		}
-		for at := 1; at <= points[first]; at++ {
-			if s.try(w, plan{first: first, at: []int{at}, to: []int{1 - first}}, good) {
-				return
-			}
-		}
+	if preemptions == 1 {
+		s.once(w, good, points)
+		return
 	}
 	for first := range 2 {
 		for at := 1; at <= points[first]; at++ {
 			for back := at + 2; back <= at+points[1-first]; back++ {
-				if s.runs >= s.limit {
+				if s.runs >= s.limit || s.try(w, plan{first: first, at: []int{at, back}, to: []int{1 - first, first}}, good) {
 					return
 				}
-				if s.try(w, plan{first: first, at: []int{at, back}, to: []int{1 - first, first}}, good) {
-					return
-				}
+			}
+		}
+	}
+}
+
+// once tries the schedules with one preemption.
+func (s *search) once(w *world, good []outcome, points [2]int) {
+	for first := range 2 {
+		if first == 1 && s.codes[0] == s.codes[1] && s.fault == nil {
+			return // the two are alike
+		}
+		for at := 1; at <= points[first]; at++ {
+			if s.try(w, plan{first: first, at: []int{at}, to: []int{1 - first}}, good) {
+				return
 			}
 		}
 	}
@@ -279,12 +289,13 @@ type footprint struct {
 	touch map[string]bool
 	sends bool
 	vars  bool
-	tx    bool // it opens transactions
-	stale bool // it takes locks that may be taken from it
+	looks map[string]bool // resources that it reads or checks, or whose state its writes ask for
+	tx    bool            // it opens transactions
+	stale bool            // it takes locks that may be taken from it
 }
 
 func printOf(e *effect.Entry) footprint {
-	f := footprint{touch: map[string]bool{}}
+	f := footprint{touch: map[string]bool{}, looks: map[string]bool{}}
 	e.Body.Walk(func(s *effect.Step) bool {
 		for i, r := range []*effect.Resource{s.On, s.To} {
 			if r == nil {
@@ -297,6 +308,7 @@ func printOf(e *effect.Entry) footprint {
 				continue
 			}
 			f.touch[name] = f.touch[name] || changes
+			f.looks[name] = f.looks[name] || looks(s)
 			f.vars = f.vars || r.Kind == effect.VarKind
 		}
 		f.tx = f.tx || s.Op == effect.Begin
@@ -306,17 +318,36 @@ func printOf(e *effect.Entry) footprint {
 	return f
 }
 
-// conflicts lists the resources on which two entries may conflict.
-func (f footprint) conflicts(g footprint) map[string]bool {
+// looks says whether a step learns something of what it is on, or can be seen in
+// the middle (locks, files): without one of these on a shared resource the only
+// outcome beside the serial ones is that blind writes mix.
+func looks(s *effect.Step) bool {
+	switch s.Op {
+	case effect.Read, effect.Check, effect.Guard, effect.Lock, effect.Rename:
+		return true
+	case effect.Write:
+		switch s.Mode {
+		case effect.Insert, effect.Ignore, effect.Create, effect.Truncate, effect.Delete:
+			return true
+		}
+		return len(s.Where) > 0 || s.Bind != "" || s.Tx != ""
+	}
+	return false
+}
+
+// conflicts lists the resources on which two entries may conflict. Unless blind
+// writes are wanted, something must be looked at, too.
+func (f footprint) conflicts(g footprint, blind bool) map[string]bool {
 	out := map[string]bool{}
 	data := false
 	for name, w := range f.touch {
 		if v, ok := g.touch[name]; ok && (w || v) {
 			out[name] = true
 			data = data || !isLockName(name)
+			blind = blind || f.looks[name] || g.looks[name]
 		}
 	}
-	if !data && !f.sends && len(out) < 2 {
+	if !blind || !data && !f.sends && len(out) < 2 {
 		return nil
 	}
 	return out

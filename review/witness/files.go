@@ -55,7 +55,7 @@ func (a *actor) fill(s *effect.Step, table string, key []keyTerm) verdict {
 	r.cur = d
 	r.ver++
 	a.bind(s.Bind, &record{row: r, data: d.clone(), fields: map[string]term{"err": nilTerm, "ok": trueTerm}})
-	a.run.touch(a, s, table, true, "%s", a.describeWrite(s, r, d))
+	a.run.touched(a, s, table, true, func() string { return a.describeWrite(s, r, d) })
 	a.pc++
 	return moved
 }

@@ -15,7 +15,8 @@ type run struct {
 	seen    map[string]bool // resources whose effects are scheduling points; nil: all
 	fault   *fault
 	crossed bool
-	pool    int // connections; 0 is no bound
+	iso     string // of transactions that ask for none
+	pool    int    // connections; 0 is no bound
 	alarm   *alarm
 	stuck   bool // a loop passed its bound: nothing can be said
 	steps   int
@@ -39,7 +40,7 @@ const (
 
 // start makes the actors ready.
 func start(w *world, p *Problem, codes []*code, processes []int) *run {
-	r := &run{st: newState(w, p.Schema)}
+	r := &run{st: newState(w, p.Schema), iso: p.Deploy.Isolation}
 	for i, c := range codes {
 		a := &actor{name: string(rune('A' + i)), index: i, process: processes[i], code: c, run: r}
 		a.reset()
@@ -321,9 +322,13 @@ func (r *run) note(a *actor, s *effect.Step, format string, args ...any) {
 
 // touch is a note of an access, which the race is told from later.
 func (r *run) touch(a *actor, s *effect.Step, table string, write bool, format string, args ...any) {
-	r.note(a, s, format, args...)
+	r.touched(a, s, table, write, func() string { return fmt.Sprintf(format, args...) })
+}
+
+// touched is touch with a text that costs something to make: most runs are not
+// traced.
+func (r *run) touched(a *actor, s *effect.Step, table string, write bool, text func() string) {
 	if r.trace {
-		e := &r.events[len(r.events)-1]
-		e.table, e.write = table, write
+		r.events = append(r.events, Event{Actor: a.index, Step: s, Result: text(), table: table, write: write})
 	}
 }

@@ -94,7 +94,10 @@ type Void struct {
 // Options bound the search. The zero value is the default.
 type Options struct {
 	MaxWorlds int // choices of the start state per pair; 0 is 24
-	MaxRuns   int // runs per pair; 0 is 2500
+	MaxRuns   int // runs per pair; 0 is 1000
+	// Blind searches pairs that write without looking, too: their writes can mix,
+	// and nothing worse.
+	Blind bool
 }
 
 func (o Options) bounds() (worlds, runs int) {
@@ -103,7 +106,7 @@ func (o Options) bounds() (worlds, runs int) {
 		worlds = 24
 	}
 	if runs == 0 {
-		runs = 2500
+		runs = 1000
 	}
 	return worlds, runs
 }

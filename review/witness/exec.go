@@ -133,6 +133,13 @@ func (a *actor) got(s *effect.Step, t *tx, r *row, d data) verdict {
 			t.reads[r] = t.version(r)
 		}
 	}
+	if s.Fence != nil {
+		// A read that carries the token shuts the older holders out, too: without it
+		// an old write may still come between this read and the write that follows.
+		if n := a.eval(*s.Fence); len(n.parts) == 0 {
+			r.fence = max(r.fence, int(n.c))
+		}
+	}
 	if d.torn && s.Op == effect.Read {
 		a.run.note(a, s, "reads an empty or cut file")
 		a.run.raise(Torn, s, s.On, "a reader gets an empty or cut file")

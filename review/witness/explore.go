@@ -162,7 +162,7 @@ func (s *search) try(w *world, pl plan, good []outcome) bool {
 		return s.keep(w, pl, r.alarm.kind, good, nil)
 	case !done:
 		return s.keep(w, pl, Deadlock, good, nil)
-	case s.fault != nil:
+	case s.fault != nil && s.fault.kind != expire:
 		return false
 	}
 	got := r.outcome()

@@ -34,11 +34,11 @@ var never = func() map[string][]string {
 		// rules what that is called, the report how it looks: none knows the next.
 		"review/effect":      {"review/witness", "review/rules", "review/report", "review/front"},
 		"review/front":       {"review/witness", "review/rules", "review/report"},
-		"review/gofront":     {"review/witness", "review/rules", "review/report"},
+		"review/golang":     {"review/witness", "review/rules", "review/report"},
 		"review/effectfront": {"review/witness", "review/rules", "review/report"},
-		"review/witness":     {"review/front", "review/gofront", "review/rules", "review/report"},
-		"review/rules":       {"review/front", "review/gofront", "review/report"},
-		"review/report":      {"review/gofront"},
+		"review/witness":     {"review/front", "review/golang", "review/rules", "review/report"},
+		"review/rules":       {"review/front", "review/golang", "review/report"},
+		"review/report":      {"review/golang"},
 	}
 	for _, m := range mechanisms {
 		rules[m] = []string{"play", "review", "serve", "cmd"}

@@ -118,7 +118,7 @@ type Step struct {
 	Missing string    `json:"missing,omitempty"` // "error": a missing row is an error
 	OnErr   ErrPolicy `json:"onErr,omitempty"`
 	// Stale is how a lock may be taken from its holder: "age" (mtime or TTL), or
-	// "pid". Fence is the token that the holder's writes carry, if they do.
+	// "pid". Fence is the token that the holder's reads and writes carry, if they do.
 	Stale string `json:"stale,omitempty"`
 	Fence *Value `json:"fence,omitempty"`
 	// Owner is the token by which an unlock makes sure that it frees its own

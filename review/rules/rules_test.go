@@ -106,6 +106,41 @@ func TestPairs(t *testing.T) {
 	}
 }
 
+// TestShapes plays the shapes of defects that were met in real repositories,
+// each with the rules that it must give (one of them, at least), and the way it
+// was put right, which must give nothing.
+func TestShapes(t *testing.T) {
+	s := load(t)
+	b, err := os.ReadFile("testdata/shapes.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	racy, right := 0, 0
+	for _, c := range strings.Split(string(b), "=== ")[1:] {
+		name, program, _ := strings.Cut(c, "\n")
+		t.Run(name, func(t *testing.T) {
+			got := classes(t, s, program, false)
+			if strings.HasPrefix(name, "right ") {
+				right++
+				if len(got) > 0 {
+					t.Errorf("found %v", got)
+				}
+				return
+			}
+			racy++
+			for _, id := range strings.Fields(name) {
+				if s.Get(id) != nil && slices.Contains(got, id) {
+					return
+				}
+			}
+			t.Errorf("found %v", got)
+		})
+	}
+	if racy < 35 || right < 15 {
+		t.Errorf("%d racy and %d right shapes", racy, right)
+	}
+}
+
 // TestPage: docs/rules.md is what the data says.
 func TestPage(t *testing.T) {
 	const file = "../../docs/rules.md"

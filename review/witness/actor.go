@@ -114,7 +114,8 @@ func (a *actor) path(p string, r *row, d *data) term {
 }
 
 // input names an input. What is used as a key is the same for all actors: those
-// that do not meet do not race.
+// that do not meet do not race. A part of a key (the user of a vote, beside the
+// post) may differ while they meet on something else.
 func (a *actor) input(p string) string {
 	if a.run.crossed && a.index == 1 {
 		for _, c := range a.code.crosses {
@@ -126,7 +127,7 @@ func (a *actor) input(p string) string {
 			}
 		}
 	}
-	if a.code.keyIns[p] {
+	if sole, ok := a.code.keyIns[p]; ok && (sole || a.run.st.w.ask("B's "+p+" is that of A", true)) {
 		return p
 	}
 	name, _, _ := strings.Cut(a.name, ".") // a thread has the inputs of who started it

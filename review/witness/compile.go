@@ -8,9 +8,11 @@ import (
 
 // code is an entry point as a flat list of instructions.
 type code struct {
-	entry  *effect.Entry
-	ins    []instr
-	keyIns map[string]bool // input paths that are used as keys
+	entry *effect.Entry
+	ins   []instr
+	// keyIns are the input paths that are used as keys: true where one is the
+	// only key of something, false where it only ever stands beside others.
+	keyIns map[string]bool
 	// crosses are pairs of inputs that are keys of one table (from and to of a
 	// transfer): the second actor may have them the other way round.
 	crosses [][2]string
@@ -66,7 +68,7 @@ func (c *compiler) keys(e *effect.Entry) {
 			for _, k := range r.Key {
 				k.Val.Paths(func(p string) {
 					if strings.HasPrefix(p, "in.") {
-						c.keyIns[p] = true
+						c.keyIns[p] = c.keyIns[p] || len(r.Key) == 1
 					}
 				})
 				if k.Val.Root() != "in" {

@@ -2,6 +2,7 @@ package witness
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,9 +10,10 @@ import (
 )
 
 // Candidates lists the pairs of entries worth a search: those that meet on a
-// resource one of them changes. Entries that reach a resource through the same
-// steps under the same locks are one for this purpose (a helper that a hundred
-// handlers call is looked at once, not ten thousand times).
+// resource one of them changes. Each entry is paired with itself and, on each
+// resource, with one representative of each way in which others reach it: how
+// they do it decides what can come of it, not which handler it is (a table that
+// a hundred handlers use gives a few hundred pairs, not five thousand).
 func (p *Problem) Candidates() [][2]int {
 	byName := map[string][]int{}
 	for i := range p.Entries {
@@ -24,27 +26,26 @@ func (p *Problem) Candidates() [][2]int {
 	}
 	seen := map[[2]int]bool{}
 	for name, entries := range byName {
-		slices.Sort(entries)
 		classes := map[string]bool{}
+		places := map[string]bool{}
 		var reps []int
 		for _, i := range entries {
-			sig := p.signature(i, name)
-			if !classes[sig] {
+			if sig := p.signature(i, name, false); !classes[sig] {
 				classes[sig] = true
 				reps = append(reps, i)
 			}
 		}
-		for x, i := range reps {
-			for _, j := range reps[x:] {
-				if p.prints[i].touch[name] || p.prints[j].touch[name] {
-					seen[[2]int{i, j}] = true
-				}
-			}
-		}
 		for _, i := range entries {
-			// An entry that sends acts twice when two of it run.
-			if p.prints[i].sends && p.prints[i].touch[name] {
-				seen[[2]int{i, i}] = true
+			// The same helper reached under the same locks is one.
+			if sig := p.signature(i, name, true); places[sig] && !p.prints[i].sends {
+				continue
+			} else {
+				places[sig] = true
+			}
+			for _, j := range append(reps[:len(reps):len(reps)], i) {
+				if p.prints[i].touch[name] || p.prints[j].touch[name] {
+					seen[[2]int{min(i, j), max(i, j)}] = true
+				}
 			}
 		}
 	}
@@ -56,21 +57,39 @@ func (p *Problem) Candidates() [][2]int {
 	return out
 }
 
-// signature is how an entry reaches a resource: the kind of entry, the places of
-// its steps on it, and of the locks, transactions and conditions around.
-func (p *Problem) signature(i int, name string) string {
+// signature is how an entry reaches a resource: the kind of entry, its steps on
+// it, and the locks, transactions and calls around. With places, also where they
+// stand in the source.
+func (p *Problem) signature(i int, name string, places bool) string {
 	e := &p.Entries[i]
-	parts := []string{string(e.Kind)}
+	var b strings.Builder
+	b.WriteString(string(e.Kind))
 	e.Body.Walk(func(s *effect.Step) bool {
 		on := s.On != nil && string(s.On.Kind)+":"+s.On.Name == name || s.To != nil && string(s.To.Kind)+":"+s.To.Name == name
 		switch s.Op {
 		case effect.Lock, effect.Unlock, effect.Begin, effect.Commit:
 			on = true
 		}
-		if on {
-			parts = append(parts, s.Pos.String())
+		if !on {
+			return true
+		}
+		fmt.Fprintf(&b, " %s %s %s %s", s.Op, s.Mode, s.Lock, s.Iso)
+		if s.Tx != "" {
+			b.WriteString(" tx")
+		}
+		for _, a := range s.Set {
+			b.WriteString(" " + a.Col)
+		}
+		for _, c := range s.Where {
+			b.WriteString(" ?" + c.Col)
+		}
+		if s.Op == effect.Lock || s.Op == effect.Unlock {
+			b.WriteString(s.On.String())
+		}
+		if places {
+			b.WriteString(s.Pos.String())
 		}
 		return true
 	})
-	return strings.Join(parts, " ")
+	return b.String()
 }

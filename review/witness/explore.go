@@ -76,6 +76,9 @@ func (s *search) explore(worlds int) {
 	before := len(s.out)
 	for preemptions := 1; preemptions <= 2 && len(s.out) == before; preemptions++ {
 		var prefix []bool
+		if preemptions == 2 {
+			worlds = min(worlds, 6)
+		}
 		for n := 0; n < worlds && s.runs < s.limit; n++ {
 			w := newWorld(prefix)
 			s.world(w, preemptions)

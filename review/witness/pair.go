@@ -107,6 +107,11 @@ func (p *Problem) Pair(i, j int) []*Witness {
 		procs[1] = 1
 	}
 	worlds, limit := p.opts.bounds()
+	if i != j {
+		// Each entry meets itself as well: what shows only between two different
+		// ones shows early.
+		worlds, limit = max(worlds/3, 1), max(limit/3, 1)
+	}
 	s := &search{p: p, codes: []*code{p.codes[i], p.codes[j]}, procs: procs, seen: seen, limit: limit, found: map[string]bool{}}
 	s.explore(worlds)
 	if p.prints[i].stale && p.prints[j].stale {

@@ -118,6 +118,9 @@ func (t term) String() string {
 
 // plus adds k times u.
 func (t term) plus(k int64, u term) term {
+	if len(u.parts) == 0 {
+		return term{parts: t.parts, c: t.c + k*u.c}
+	}
 	sum := map[string]part{}
 	for _, p := range t.parts {
 		sum[p.a.key] = p
@@ -208,7 +211,7 @@ func (w *world) next() ([]bool, bool) {
 
 // resolve replaces atoms by what the world has bound them to.
 func (w *world) resolve(t term) term {
-	if len(w.bound) == 0 {
+	if !w.touches(t) {
 		return t
 	}
 	out := number(t.c)
@@ -229,10 +232,34 @@ func (w *world) resolve(t term) term {
 	return out
 }
 
+// touches says whether resolving would change the term: most terms are one atom
+// that nothing is known of.
+func (w *world) touches(t term) bool {
+	for _, p := range t.parts {
+		if _, ok := w.bound[p.a.key]; ok {
+			return true
+		}
+		for _, a := range p.a.args {
+			if w.touches(a) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // equal decides a == b. Where it is open the world is asked, and a yes binds the
 // open side, so that the next comparison of it is decided.
 func (w *world) equal(a, b term, first bool) bool {
 	a, b = w.resolve(a), w.resolve(b)
+	if x, y := a.atom(), b.atom(); x != nil && y != nil {
+		if x.key == y.key {
+			return true
+		}
+		if x.kind == constAtom && y.kind == constAtom {
+			return false
+		}
+	}
 	d := a.plus(-1, b)
 	if len(d.parts) == 0 {
 		return d.c == 0

@@ -21,6 +21,7 @@ type actor struct {
 	txs     []*tx
 	handles map[string]*row // open files by path
 	rounds  int             // makes unknown and fresh values of loop rounds differ
+	looked  bool            // it has run a step that looks (see looks)
 	parent  *actor
 	childOf string
 	started *effect.Step

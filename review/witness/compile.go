@@ -16,6 +16,8 @@ type code struct {
 	// crosses are pairs of inputs that are keys of one table (from and to of a
 	// transfer): the second actor may have them the other way round.
 	crosses [][2]string
+	// lastChange is the last instruction that others can notice.
+	lastChange int
 }
 
 type insKind uint8
@@ -53,6 +55,16 @@ func compile(e *effect.Entry) *code {
 	c := &compiler{code: &code{entry: e, keyIns: map[string]bool{}}}
 	c.block(e.Body, nil)
 	c.emit(instr{kind: insReturn, step: &effect.Step{Op: effect.Return}})
+	for i, in := range c.ins {
+		if in.kind != insEffect {
+			continue
+		}
+		switch in.step.Op {
+		case effect.Read, effect.Check, effect.Sleep, effect.Fsync, effect.Close:
+		default:
+			c.lastChange = i
+		}
+	}
 	c.keys(e)
 	return c.code
 }

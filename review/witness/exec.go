@@ -18,6 +18,7 @@ func (a *actor) effect(s *effect.Step) verdict {
 		a.pc++
 		return moved
 	}
+	a.looked = a.looked || looks(s) || s.Op == effect.Write && a.run.blind
 	switch s.Op {
 	case effect.Read, effect.Check:
 		return a.read(s)

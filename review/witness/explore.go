@@ -125,8 +125,8 @@ func (s *search) world(w *world, preemptions int) {
 		return
 	}
 	for first := range 2 {
-		for at := 1; at <= points[first]; at++ {
-			for back := at + 2; back <= at+points[1-first]; back++ {
+		for at := range points[first] {
+			for back := at + 1; back <= at+points[1-first]; back++ {
 				if s.runs >= s.limit || s.try(w, plan{first: first, at: []int{at, back}, to: []int{1 - first, first}}, good) {
 					return
 				}
@@ -141,7 +141,7 @@ func (s *search) once(w *world, good []outcome, points [2]int) {
 		if first == 1 && s.codes[0] == s.codes[1] && s.fault == nil {
 			return // the two are alike
 		}
-		for at := 1; at <= points[first]; at++ {
+		for at := range points[first] {
 			if s.try(w, plan{first: first, at: []int{at}, to: []int{1 - first}}, good) {
 				return
 			}

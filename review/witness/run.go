@@ -15,6 +15,7 @@ type run struct {
 	seen    map[string]bool // resources whose effects are scheduling points; nil: all
 	fault   *fault
 	crossed bool
+	blind   bool   // blind writes count as looking: their mixing is wanted, too
 	iso     string // of transactions that ask for none
 	pool    int    // connections; 0 is no bound
 	alarm   *alarm
@@ -40,7 +41,7 @@ const (
 
 // start makes the actors ready.
 func start(w *world, p *Problem, codes []*code, processes []int) *run {
-	r := &run{st: newState(w, p.Schema), iso: p.Deploy.Isolation}
+	r := &run{st: newState(w, p.Schema), iso: p.Deploy.Isolation, blind: p.opts.Blind}
 	for i, c := range codes {
 		a := &actor{name: string(rune('A' + i)), index: i, process: processes[i], code: c, run: r}
 		a.reset()
@@ -55,6 +56,7 @@ func start(w *world, p *Problem, codes []*code, processes []int) *run {
 func (a *actor) reset() {
 	a.env, a.loops = map[string]*binding{}, map[int]int{}
 	a.handles, a.lost = map[string]*row{}, map[string]*effect.Step{}
+	a.looked = false
 	a.pc, a.done, a.failed, a.txs, a.scopes, a.acked = 0, false, false, nil, nil, nil
 }
 
@@ -234,7 +236,7 @@ func (a *actor) fail(s *effect.Step, kind string) {
 
 func (a *actor) spawn(in *instr) {
 	kid := &actor{name: a.name + "." + fmt.Sprint(len(a.kids)+1), index: a.index, process: a.process, code: a.code, run: a.run,
-		pc: a.pc, env: a.env, parent: a, childOf: in.step.Bind, started: in.step, loops: map[int]int{}, handles: a.handles, lost: a.lost}
+		pc: a.pc, env: a.env, parent: a, childOf: in.step.Bind, started: in.step, looked: a.looked, loops: map[int]int{}, handles: a.handles, lost: a.lost}
 	a.kids = append(a.kids, kid)
 	a.run.actors = append(a.run.actors, kid)
 	a.pc = in.target
@@ -246,8 +248,16 @@ func (r *run) visible(a *actor) bool {
 		return false
 	}
 	s := a.code.ins[a.pc].step
-	if r.seen == nil || s.On == nil {
+	if r.seen == nil {
 		return s.On != nil || s.Op == effect.Commit
+	}
+	// Before an actor has looked at anything, and after its last change, another
+	// may as well run wholly before or after it.
+	if !a.looked || a.pc > a.code.lastChange {
+		return false
+	}
+	if s.On == nil {
+		return s.Op == effect.Commit
 	}
 	return r.seen[string(s.On.Kind)+":"+s.On.Name] || s.To != nil && r.seen[string(s.To.Kind)+":"+s.To.Name]
 }

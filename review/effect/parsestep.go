@@ -82,7 +82,11 @@ func (p *parser) head(s *Step) (err error) {
 		if s.Mode, err = p.name(); err != nil {
 			return err
 		}
-	case Read, Check, Guard, Lock, Unlock, Send, Ack, Fsync, Close, Rename:
+	case Send:
+		if p.take(Get) {
+			s.Mode = Get
+		}
+	case Read, Check, Guard, Lock, Unlock, Ack, Fsync, Close, Rename:
 	default:
 		return fmt.Errorf("line %d: %q is no operation", p.line, s.Op)
 	}

@@ -33,7 +33,8 @@ const (
 	Rollback Op = "rollback" // of Tx
 	// Send is an effect outside: a network call, a publish, a mail, a payment.
 	// Set are the values sent (what is sent twice is told by them), Idem the
-	// idempotency key.
+	// idempotency key. Mode Get is a call that changes nothing there (HTTP GET, a
+	// lookup): sending it twice does no harm, waiting for it does.
 	Send Op = "send"
 	// Ack acknowledges: a message to its broker (On topic), or an answer written
 	// to the client before the work is done (On remote "client").
@@ -77,6 +78,7 @@ const (
 	Truncate = "truncate" // a file is opened and emptied; the content follows by Append or Fill
 	Fill     = "fill"     // content into an opened file
 	Append   = "append"   // to the end (O_APPEND, RPUSH): one step, keeps what others appended
+	Get      = "get"      // of a Send: changes nothing
 	Temp     = "temp"     // a new file with a unique name (os.CreateTemp); Bind has .path
 )
 

@@ -42,6 +42,9 @@ func (s *Set) Classify(w *witness.Witness) *Finding {
 	}
 	f.Severity = lower(f.Severity, w)
 	f.Confidence = doubt(f.Confidence, w)
+	if w.NoSchema && (c.rule == "HF110" || leads == "HF110") {
+		f.Confidence = Low // there may be a unique index that nobody showed us
+	}
 	at := c.at
 	if at == nil {
 		at = w.Write

@@ -32,12 +32,19 @@ func classes(t *testing.T, s *rules.Set, program string, all bool) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if p.Schema.Tables == nil {
+		p.Schema.Tables = map[string]*effect.Table{}
+	}
 	n := 0
 	for i := range p.Entries {
 		p.Entries[i].Body.Walk(func(st *effect.Step) bool {
 			n++
 			if st.Pos.IsZero() {
 				st.Pos = effect.Pos{File: "x.go", Line: n}
+			}
+			// Every table is known, and has no index unless the program says so.
+			if st.On != nil && st.On.Kind == effect.TableKind && p.Schema.Tables[st.On.Name] == nil {
+				p.Schema.Tables[st.On.Name] = &effect.Table{Name: st.On.Name}
 			}
 			return true
 		})
@@ -138,6 +145,29 @@ func TestShapes(t *testing.T) {
 	}
 	if racy < 35 || right < 15 {
 		t.Errorf("%d racy and %d right shapes", racy, right)
+	}
+}
+
+// TestUnknownSchema: a check before an insert into a table that no schema file
+// shows is no finding of the default tier, because a unique index may be there.
+func TestUnknownSchema(t *testing.T) {
+	p, err := effect.Parse(`entry shorten http {
+  l := check table:links[target = in.target]
+  if l.found {
+    return
+  }
+  write insert table:links set(target = in.target, code = fresh())
+}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws := witness.New(p, witness.Options{}).Pair(0, 0)
+	if len(ws) != 1 {
+		t.Fatal(len(ws), "witnesses")
+	}
+	if f := load(t).Classify(ws[0]); f.Confidence != rules.Low {
+		t.Errorf("confidence %s", f.Confidence)
 	}
 }
 

@@ -351,6 +351,11 @@ func (t *tx) end(s *state) {
 }
 
 func (a *actor) send(s *effect.Step) verdict {
+	if s.Mode == effect.Get {
+		a.run.note(a, s, "answered")
+		a.ok(s)
+		return moved
+	}
 	sig := string(s.On.Kind) + ":" + s.On.Name
 	for _, v := range s.Set {
 		sig += " " + v.Col + "=" + a.run.st.w.resolve(a.eval(v.Val)).String()

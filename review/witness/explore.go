@@ -232,6 +232,7 @@ func (s *search) keep(w *world, pl plan, k Kind, good []outcome, damage []string
 		}
 	}
 	wit.Voids = r.voids(wit, s)
+	wit.NoSchema = s.noSchema(wit.On)
 	id := string(k)
 	if wit.On != nil {
 		id += " " + string(wit.On.Kind) + ":" + wit.On.Name
@@ -245,6 +246,11 @@ func (s *search) keep(w *world, pl plan, k Kind, good []outcome, damage []string
 	s.found[id] = true
 	s.out = append(s.out, wit)
 	return true
+}
+
+// noSchema says that nothing is known of a table's indexes.
+func (s *search) noSchema(on *effect.Resource) bool {
+	return on != nil && on.Kind == effect.TableKind && s.p.Schema.Tables[strings.ToLower(on.Name)] == nil
 }
 
 // tell writes an outcome, limited to the damaged resources.
@@ -307,7 +313,7 @@ func printOf(e *effect.Entry) footprint {
 			name := string(r.Kind) + ":" + r.Name
 			changes := i == 1 || s.Op == effect.Write || s.Op == effect.Rename || s.Op == effect.Lock || s.Lock != ""
 			if s.Op == effect.Send || s.Op == effect.Ack {
-				f.sends = f.sends || s.Op == effect.Send
+				f.sends = f.sends || s.Op == effect.Send && s.Mode != effect.Get
 				continue
 			}
 			f.touch[name] = f.touch[name] || changes

@@ -44,6 +44,9 @@ type Witness struct {
 	Derived bool
 	// Controls says that whether Write happens is decided by what was Read.
 	Controls bool
+	// NoSchema says that the damaged table is in no schema file that was found: it
+	// may have a unique index.
+	NoSchema bool
 	// Crossed says that B has its keys the other way round (from and to).
 	Crossed bool
 }

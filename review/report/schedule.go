@@ -92,73 +92,80 @@ func lines(w *witness.Witness) []line {
 	return out
 }
 
-// table draws the schedule with a column per actor.
+// grid draws the schedule with a column per actor.
+type grid struct {
+	b   strings.Builder
+	n   int // columns
+	col int // width of one
+}
+
 func table(w *witness.Witness, width int) string {
 	n := len(w.Actors)
-	col := (width - 6 - 3*(n-1)) / n
-	var b strings.Builder
-	row := func(number string, actor int, text string) {
-		b.WriteString(fmt.Sprintf("  %3s ", number))
-		for i := range n {
-			cell := ""
-			if i == actor {
-				cell = text
-			}
-			if i > 0 {
-				b.WriteString(" | ")
-			}
-			if i == n-1 {
-				b.WriteString(cell)
-			} else {
-				fmt.Fprintf(&b, "%-*s", col, cell)
-			}
-		}
-		s := strings.TrimRight(b.String(), " ")
-		b.Reset()
-		b.WriteString(s + "\n")
-	}
-	heads := make([][]string, n)
-	deep := 0
-	for i, a := range w.Actors {
-		title := a.Name + ": " + a.Entry.Title()
-		if n > 1 && w.Actors[0].Process != w.Actors[n-1].Process {
-			title += fmt.Sprintf(" (process %d)", a.Process+1)
-		}
-		heads[i] = wrap(title, col)
-		deep = max(deep, len(heads[i]))
-	}
-	for j := range deep {
-		var cells []string
-		for i := range n {
-			cell := ""
-			if j < len(heads[i]) {
-				cell = heads[i][j]
-			}
-			cells = append(cells, fmt.Sprintf("%-*s", col, cell))
-		}
-		b.WriteString(strings.TrimRight("      "+strings.Join(cells, " | "), " ") + "\n")
-	}
-	b.WriteString("      " + strings.TrimSuffix(strings.Repeat(strings.Repeat("-", col)+"-+-", n), "-+-") + "\n")
+	g := &grid{n: n, col: (width - 6 - 3*(n-1)) / n}
+	g.head(w)
 	for i, l := range lines(w) {
 		number := fmt.Sprint(i + 1)
 		first := l.what
 		if l.fault && l.pos == "" {
 			first = "*** " + l.what + " ***"
 		}
-		for _, t := range wrap(first, col) {
-			row(number, l.actor, t)
+		for _, t := range wrap(first, g.col) {
+			g.row(number, l.actor, t)
 			number = ""
 		}
 		if l.pos != "" {
-			row("", l.actor, "  "+l.pos)
+			g.row("", l.actor, "  "+l.pos)
 		}
-		if l.then != "" {
-			for _, t := range wrap("-> "+l.then, col-2) {
-				row("", l.actor, "  "+t)
-			}
+		if l.then == "" {
+			continue
+		}
+		for _, t := range wrap("-> "+l.then, g.col-2) {
+			g.row("", l.actor, "  "+t)
 		}
 	}
-	return b.String()
+	return g.b.String()
+}
+
+// head names the actors, and their processes where there are several.
+func (g *grid) head(w *witness.Witness) {
+	heads := make([][]string, g.n)
+	deep := 0
+	for i, a := range w.Actors {
+		title := a.Name + ": " + a.Entry.Title()
+		if w.Actors[0].Process != w.Actors[g.n-1].Process {
+			title += fmt.Sprintf(" (process %d)", a.Process+1)
+		}
+		heads[i] = wrap(title, g.col)
+		deep = max(deep, len(heads[i]))
+	}
+	for j := range deep {
+		cells := make([]string, g.n)
+		for i := range g.n {
+			if j < len(heads[i]) {
+				cells[i] = heads[i][j]
+			}
+		}
+		g.cells("", cells)
+	}
+	g.b.WriteString("      " + strings.TrimSuffix(strings.Repeat(strings.Repeat("-", g.col)+"-+-", g.n), "-+-") + "\n")
+}
+
+// row writes a text into the column of an actor.
+func (g *grid) row(number string, actor int, text string) {
+	cells := make([]string, g.n)
+	cells[actor] = text
+	g.cells(number, cells)
+}
+
+func (g *grid) cells(number string, cells []string) {
+	line := fmt.Sprintf("  %3s ", number)
+	for i, c := range cells {
+		if i > 0 {
+			line += " | "
+		}
+		line += fmt.Sprintf("%-*s", g.col, c)
+	}
+	g.b.WriteString(strings.TrimRight(line, " ") + "\n")
 }
 
 // wrap breaks a text at spaces so that lines have at most width columns; a word

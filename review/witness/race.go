@@ -69,8 +69,8 @@ func (r *run) raceAt(w *Witness, i int, table string) bool {
 			break
 		}
 	}
-	_, steps, controls := follow(w.Actors[write.Actor].Entry, read.Step)
-	w.Derived, w.Controls = steps[write.Step], controls
+	f := follow(w.Actors[write.Actor].Entry, read.Step)
+	w.Derived, w.Controls = f.steps[write.Step], f.controls
 	return true
 }
 
@@ -85,67 +85,81 @@ func (r *run) overtaken(j, actor int) bool {
 	return false
 }
 
-// follow marks what derives from a read: values, copies, results of calls,
+// flow marks what derives from a read: values, copies, results of calls,
 // temporary files and what is published from them.
-func follow(e *effect.Entry, read *effect.Step) (taint map[string]bool, steps map[*effect.Step]bool, controls bool) {
-	taint, steps = map[string]bool{}, map[*effect.Step]bool{}
+type flow struct {
+	taint    map[string]bool // variables, and "path X" for files
+	steps    map[*effect.Step]bool
+	controls bool // a condition uses it
+}
+
+// follow runs over the entry until nothing new derives.
+func follow(e *effect.Entry, read *effect.Step) *flow {
+	f := &flow{taint: map[string]bool{}, steps: map[*effect.Step]bool{}}
 	if read.Bind == "" {
-		return taint, steps, false
+		return f
 	}
-	taint[read.Bind] = true
-	uses := func(v *effect.Value) bool {
-		hit := false
-		if v != nil {
-			v.Paths(func(p string) { hit = hit || tainted(taint, p) })
+	f.taint[read.Bind] = true
+	for n := -1; n != len(f.taint)+len(f.steps); {
+		n = len(f.taint) + len(f.steps)
+		f.block(e.Body, "")
+	}
+	return f
+}
+
+func (f *flow) block(b effect.Block, scope string) {
+	for i := range b {
+		s := &b[i]
+		f.step(s, scope)
+		inner := scope
+		if s.Op == effect.Scope {
+			inner = s.Bind
 		}
-		return hit
+		f.block(s.Body, inner)
+		f.block(s.Else, scope)
 	}
-	for n := -1; n != len(taint)+len(steps); {
-		n = len(taint) + len(steps)
-		var walk func(b effect.Block, scope string)
-		walk = func(b effect.Block, scope string) {
-			for i := range b {
-				s := &b[i]
-				switch s.Op {
-				case effect.Let:
-					if uses(s.Val) {
-						taint[s.Name] = true
-					}
-				case effect.If, effect.Loop:
-					controls = controls || uses(s.Val)
-				case effect.Return:
-					for j := range s.Args {
-						if scope != "" && uses(&s.Args[j]) {
-							taint[fmt.Sprintf("%s.%d", scope, j)] = true
-						}
-					}
-				case effect.Write, effect.Send:
-					for j := range s.Set {
-						if uses(&s.Set[j].Val) {
-							steps[s] = true
-							for _, k := range s.On.Key {
-								taint["path "+k.Val.String()] = true
-							}
-						}
-					}
-				case effect.Rename:
-					for _, k := range s.On.Key {
-						if taint["path "+k.Val.String()] {
-							steps[s] = true
-						}
-					}
-				}
-				inner := scope
-				if s.Op == effect.Scope {
-					inner = s.Bind
-				}
-				walk(s.Body, inner)
-				walk(s.Else, scope)
+}
+
+func (f *flow) step(s *effect.Step, scope string) {
+	switch s.Op {
+	case effect.Let:
+		if f.uses(s.Val) {
+			f.taint[s.Name] = true
+		}
+	case effect.If, effect.Loop:
+		f.controls = f.controls || f.uses(s.Val)
+	case effect.Return:
+		for j := range s.Args {
+			if scope != "" && f.uses(&s.Args[j]) {
+				f.taint[fmt.Sprintf("%s.%d", scope, j)] = true
 			}
 		}
-		walk(e.Body, "")
+	case effect.Write, effect.Send:
+		for j := range s.Set {
+			if !f.uses(&s.Set[j].Val) {
+				continue
+			}
+			f.steps[s] = true
+			for _, k := range s.On.Key {
+				f.taint["path "+k.Val.String()] = true
+			}
+		}
+	case effect.Rename:
+		for _, k := range s.On.Key {
+			f.steps[s] = f.steps[s] || f.taint["path "+k.Val.String()]
+		}
+		if !f.steps[s] {
+			delete(f.steps, s)
+		}
 	}
-	return taint, steps, controls
+}
+
+func (f *flow) uses(v *effect.Value) bool {
+	hit := false
+	if v != nil {
+		v.Paths(func(p string) { hit = hit || tainted(f.taint, p) })
+	}
+	return hit
 }
 
 func tainted(taint map[string]bool, path string) bool {

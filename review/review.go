@@ -71,7 +71,7 @@ func analyse(ctx context.Context, o Options) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Search.Blind = o.Search.Blind || o.Notes
+	o.Search.Notes = o.Search.Notes || o.Notes
 	p := witness.New(in.Program, o.Search)
 	found, err := search(ctx, p, set, o)
 	if err != nil {

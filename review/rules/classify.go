@@ -41,6 +41,9 @@ func (s *Set) Classify(w *witness.Witness) *Finding {
 		f.Confidence = Medium
 	}
 	f.Severity = lower(f.Severity, w)
+	if w.Rollout {
+		f.Severity = Note
+	}
 	f.Confidence = doubt(f.Confidence, w)
 	if w.NoSchema && (c.rule == "HF110" || leads == "HF110") {
 		f.Confidence = Low // there may be a unique index that nobody showed us

@@ -49,7 +49,7 @@ func classes(t *testing.T, s *rules.Set, program string, all bool) []string {
 			return true
 		})
 	}
-	pr := witness.New(p, witness.Options{Blind: all})
+	pr := witness.New(p, witness.Options{Notes: all})
 	var found []string
 	for i := range pr.Entries {
 		ws := append(pr.Alone(i), pr.External(i)...)

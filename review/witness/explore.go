@@ -177,34 +177,23 @@ func (s *search) try(w *world, pl plan, good []outcome) bool {
 }
 
 // verdictOf gives the resources that no good order explains. An actor that
-// failed counts as one that was not there; what it left behind is damage.
+// failed counts as one that was not there; what it left behind is damage. The
+// same state with other answers is none: no data is lost.
 func verdictOf(got outcome, good []outcome) []string {
 	var closest []string
 	for i, g := range good {
-		alone := i >= 2
-		if alone && !got.failed[1-(i-2)] {
-			continue
+		if i >= 2 && !got.failed[1-(i-2)] {
+			continue // the order of one actor alone stands for a failure of the other
 		}
 		d := got.differs(g)
-		if len(d) == 0 && (alone || slices.Equal(got.failed, g.failed) || onlyFailures(got, g)) {
-			return nil
-		}
 		if len(d) == 0 {
-			d = []string{""}
+			return nil
 		}
 		if closest == nil || len(d) < len(closest) {
 			closest = d
 		}
 	}
-	if len(closest) == 1 && closest[0] == "" {
-		return nil // the same state, other answers: no data is lost
-	}
 	return closest
-}
-
-// onlyFailures: both failed and left nothing, which is a refusal of both.
-func onlyFailures(got, _ outcome) bool {
-	return !slices.Contains(got.failed, false) && len(got.rows) == 0
 }
 
 // keep plays the schedule again with a trace and makes the witness.

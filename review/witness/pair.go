@@ -98,12 +98,24 @@ func (p *Problem) Pair(i, j int) []*Witness {
 	if !m.OK {
 		return nil
 	}
-	seen := p.prints[i].conflicts(p.prints[j], p.opts.Blind)
+	seen := p.prints[i].conflicts(p.prints[j], p.opts.Notes)
 	if len(seen) == 0 {
 		return nil
 	}
+	s := p.pair(i, j, seen, m.Separate)
+	if len(s.out) == 0 && !m.Separate && p.Deploy.Rolling && p.opts.Notes {
+		s = p.pair(i, j, seen, true)
+		for _, w := range s.out {
+			w.Rollout = true
+		}
+	}
+	return s.out
+}
+
+// pair searches one pair in one process or in two.
+func (p *Problem) pair(i, j int, seen map[string]bool, separate bool) *search {
 	procs := []int{0, 0}
-	if m.Separate {
+	if separate {
 		procs[1] = 1
 	}
 	worlds, limit := p.opts.bounds()
@@ -125,13 +137,13 @@ func (p *Problem) Pair(i, j int) []*Witness {
 		s.poolDry()
 		s.pool = 0
 	}
-	if m.Separate && p.prints[i].vars && p.prints[j].vars && len(s.out) == 0 {
+	if separate && p.prints[i].vars && p.prints[j].vars && len(s.out) == 0 {
 		s.memory()
 	}
 	if i == j {
 		s.hangs()
 	}
-	return s.out
+	return s
 }
 
 // poolDry looks for actors that hold the last connections and ask for one more.

@@ -38,28 +38,43 @@ func randomOps(r *rand.Rand) []op {
 	return ops
 }
 
-// program writes the ops as an entry. locked puts a mutex around all of it.
-func program(name string, ops []op, locked bool) string {
+// ways of protecting a whole program.
+const (
+	bare         = "bare"
+	mutex        = "mutex"
+	serializable = "serializable"
+)
+
+// program writes the ops as an entry, protected as a whole or not.
+func program(name string, ops []op, way string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "entry %s http {\n", name)
-	if locked {
+	tx := ""
+	switch way {
+	case mutex:
 		b.WriteString("  lock mutex:m\n")
+	case serializable:
+		b.WriteString("  t := begin iso=serializable\n")
+		tx = " tx=t"
 	}
 	for i, o := range ops {
 		row := fmt.Sprintf("table:t%d[id = 1]", o.cell)
 		switch {
 		case o.kind == "read":
-			fmt.Fprintf(&b, "  v%d := read %s cols(n)\n", o.cell, row)
+			fmt.Fprintf(&b, "  v%d := read %s cols(n)%s\n", o.cell, row, tx)
 		case o.kind == "add":
-			fmt.Fprintf(&b, "  write update %s set(n = col.n + in.a%d)\n", row, i)
+			fmt.Fprintf(&b, "  write update %s set(n = col.n + in.a%d)%s\n", row, i, tx)
 		case o.from >= 0:
-			fmt.Fprintf(&b, "  write update %s set(n = v%d.n + in.a%d)\n", row, o.from, i)
+			fmt.Fprintf(&b, "  write update %s set(n = v%d.n + in.a%d)%s\n", row, o.from, i, tx)
 		default:
-			fmt.Fprintf(&b, "  write update %s set(n = in.a%d)\n", row, i)
+			fmt.Fprintf(&b, "  write update %s set(n = in.a%d)%s\n", row, i, tx)
 		}
 	}
-	if locked {
+	switch way {
+	case mutex:
 		b.WriteString("  unlock mutex:m\n")
+	case serializable:
+		b.WriteString("  commit tx=t\n")
 	}
 	b.WriteString("}\n")
 	return b.String()
@@ -124,7 +139,7 @@ func TestAgainstNumbers(t *testing.T) {
 	missed, anomalies, right := 0, 0, 0
 	for range 600 {
 		progs := [2][]op{randomOps(r), randomOps(r)}
-		text := program("a", progs[0], false) + program("b", progs[1], false)
+		text := program("a", progs[0], bare) + program("b", progs[1], bare)
 		want := anomaly(progs)
 		w := pairOf(t, text)
 		switch {
@@ -138,8 +153,10 @@ func TestAgainstNumbers(t *testing.T) {
 		default:
 			right++
 		}
-		if w := pairOf(t, program("a", progs[0], true)+program("b", progs[1], true)); w != nil {
-			t.Fatalf("a witness under one mutex:\n%s%s", text, show(w))
+		for _, way := range []string{mutex, serializable} {
+			if w := pairOf(t, program("a", progs[0], way)+program("b", progs[1], way)); w != nil {
+				t.Fatalf("a witness under %s:\n%s%s", way, text, show(w))
+			}
 		}
 	}
 	if anomalies < 100 || right < 100 {
@@ -158,11 +175,15 @@ func pairOf(t *testing.T, text string) *witness.Witness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range witness.New(p, witness.Options{Blind: true}).Pair(0, 1) {
+	for _, w := range witness.New(p, witness.Options{Notes: true}).Pair(0, 1) {
 		if w.Kind == witness.NonSerial {
 			return w
 		}
-		t.Fatalf("kind %s:\n%s", w.Kind, text)
+		// Row locks in two orders are a deadlock, which no protection of this test
+		// prevents.
+		if w.Kind != witness.Deadlock {
+			t.Fatalf("kind %s:\n%s", w.Kind, text)
+		}
 	}
 	return nil
 }

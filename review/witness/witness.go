@@ -47,6 +47,9 @@ type Witness struct {
 	// NoSchema says that the damaged table is in no schema file that was found: it
 	// may have a unique index.
 	NoSchema bool
+	// Rollout says that the two processes exist only while a new version is rolled
+	// out.
+	Rollout bool
 	// Crossed says that B has its keys the other way round (from and to).
 	Crossed bool
 }
@@ -98,9 +101,10 @@ type Void struct {
 type Options struct {
 	MaxWorlds int // choices of the start state per pair; 0 is 24
 	MaxRuns   int // runs per pair; 0 is 1000
-	// Blind searches pairs that write without looking, too: their writes can mix,
-	// and nothing worse.
-	Blind bool
+	// Notes searches for hardening, too: pairs that write without looking (their
+	// writes can mix, and nothing worse), and two processes that overlap while a
+	// new version is rolled out.
+	Notes bool
 }
 
 func (o Options) bounds() (worlds, runs int) {

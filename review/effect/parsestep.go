@@ -56,7 +56,7 @@ func (p *parser) head(s *Step) (err error) {
 		return nil
 	case Return:
 		s.Fail = p.take("fail")
-		for p.tok != "\n" && p.tok != "}" && p.tok[0] != '@' {
+		for p.tok != "" && p.tok != "\n" && p.tok != "}" && p.tok[0] != '@' {
 			v, err := p.expr(0)
 			if err != nil {
 				return err

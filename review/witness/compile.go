@@ -144,11 +144,29 @@ func (c *compiler) step(s *effect.Step, rest []effect.Block) {
 		c.ins[at].target = len(c.ins)
 	case effect.Call: // not linked: it does nothing that is known
 	default:
+		if !complete(s) {
+			return
+		}
 		c.emit(instr{kind: insEffect, step: s})
 	}
 }
 
+// complete says whether a step has what its operation needs. What a front end
+// left out does nothing.
+func complete(s *effect.Step) bool {
+	switch s.Op {
+	case effect.Begin, effect.Commit, effect.Rollback, effect.Sleep, effect.Wait:
+		return true
+	case effect.Rename:
+		return s.On != nil && s.To != nil
+	}
+	return s.On != nil
+}
+
 func (c *compiler) branch(s *effect.Step, rest []effect.Block) {
+	if s.Val == nil {
+		s.Val = &effect.Value{}
+	}
 	at := c.emit(instr{kind: insBranch, step: s, prefer: preferBody(s, rest)})
 	c.block(s.Body, rest)
 	if len(s.Else) == 0 {

@@ -105,10 +105,6 @@ func (a *actor) opened(table string, key []keyTerm) *row {
 // is written later goes to the new name.
 func (a *actor) rename(s *effect.Step) verdict {
 	st := a.run.st
-	if s.On == nil || s.To == nil {
-		a.pc++
-		return moved
-	}
 	fromTable, fromKey := a.key(s.On)
 	toTable, toKey := a.key(s.To)
 	st.materialise(fromTable, fromKey, true)

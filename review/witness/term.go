@@ -1,6 +1,8 @@
 package witness
 
 import (
+	"fmt"
+	"hash/fnv"
 	"sort"
 	"strconv"
 	"strings"
@@ -69,8 +71,18 @@ func apply(fn string, args ...term) term {
 	for i, a := range args {
 		keys[i] = a.String()
 	}
-	return single(&atom{key: fn + "(" + strings.Join(keys, ", ") + ")", kind: applyAtom, fn: fn, args: args})
+	key := fn + "(" + strings.Join(keys, ", ") + ")"
+	if len(key) > maxKey {
+		// A loop that wraps a value in itself doubles it each round.
+		h := fnv.New64a()
+		h.Write([]byte(key))
+		return single(&atom{key: fmt.Sprintf("%s(#%x)", fn, h.Sum64()), kind: applyAtom, fn: fn})
+	}
+	return single(&atom{key: key, kind: applyAtom, fn: fn, args: args})
 }
+
+// maxKey is the length from which a term is known by its hash only.
+const maxKey = 2000
 
 // atom gives the only atom of the term, or nil.
 func (t term) atom() *atom {
@@ -219,7 +231,7 @@ func (w *world) resolve(t term) term {
 		switch b, ok := w.bound[p.a.key]; {
 		case ok:
 			out = out.plus(p.k, w.resolve(b))
-		case p.a.kind == applyAtom:
+		case p.a.kind == applyAtom && len(p.a.args) > 0:
 			args := make([]term, len(p.a.args))
 			for i, a := range p.a.args {
 				args[i] = w.resolve(a)

@@ -137,3 +137,40 @@ func TestSchedulesAreDeterministic(t *testing.T) {
 		t.Error("runs differ")
 	}
 }
+
+// FuzzSearch: whatever a front end gives, the search ends without a panic.
+func FuzzSearch(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, c := range strings.Split(string(b), "=== ")[1:] {
+			_, rest, _ := strings.Cut(c, "\n")
+			program, _, _ := strings.Cut(rest, "---\n")
+			f.Add(program)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := effect.Parse(text)
+		if err != nil || len(p.Entries) > 4 {
+			return
+		}
+		pr := witness.New(p, witness.Options{MaxRuns: 200})
+		for i := range pr.Entries {
+			pr.Alone(i)
+			pr.External(i)
+			pr.Entries[i].Body.Walk(func(s *effect.Step) bool {
+				pr.GuardOf(i, s)
+				return true
+			})
+		}
+		for _, c := range pr.Candidates() {
+			pr.Pair(c[0], c[1])
+		}
+	})
+}

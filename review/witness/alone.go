@@ -53,6 +53,9 @@ func (s *search) alone(w *world, refuses map[*effect.Step]bool) {
 		return
 	}
 	for _, st := range steps {
+		if s.runs > s.limit {
+			return
+		}
 		s.errors(w, base, st)
 		s.leftover(w, base, st)
 	}
@@ -243,7 +246,7 @@ func (s *search) crashes(w *world, base *run, steps []*effect.Step) {
 	e := s.codes[0].entry
 	want := base.outcome()
 	want.rows = normal(want.rows)
-	for n := 1; n <= len(steps); n++ {
+	for n := 1; n <= len(steps) && s.runs <= s.limit; n++ {
 		r := s.one(w, &fault{kind: crash, after: n}, true)
 		if r.fault == nil || !r.fault.used {
 			s.durable(base, steps)

@@ -35,7 +35,7 @@ type alarm struct {
 }
 
 const (
-	maxSteps  = 600
+	maxSteps  = 2000
 	maxRounds = 3
 )
 

@@ -344,7 +344,10 @@ func (e *ev) splice(fr *frame, b effect.Block) bool {
 // scope wraps a function with several ways out.
 func (e *ev) scope(fr *frame, b effect.Block, at ast.Node) *val {
 	hasEffect := false
-	b.Walk(func(s *effect.Step) bool { hasEffect = hasEffect || s.IsEffect() || s.Op == effect.Call; return !hasEffect })
+	b.Walk(func(s *effect.Step) bool {
+		hasEffect = hasEffect || s.IsEffect() || s.Op == effect.Call
+		return !hasEffect
+	})
 	name := "r"
 	if fr.lit == nil && fr.fn != nil {
 		name = fr.fn.decl.Name.Name
@@ -438,6 +441,7 @@ func expandReturns(b effect.Block, sig *types.Signature) effect.Block {
 				failing := s
 				failing.Fail = true
 				out = append(out, effect.Step{Op: effect.If, Pos: s.Pos, Val: &cond, Body: effect.Block{failing}})
+				s.Args = append(append([]effect.Value(nil), s.Args[:n-1]...), effect.Lit("nil"))
 			}
 		}
 		out = append(out, s)

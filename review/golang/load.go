@@ -43,20 +43,24 @@ type world struct {
 	fset     *token.FileSet
 	pkgs     []*packages.Package
 	funcs    map[string]*declared
-	effects  map[string]bool           // functions from which an effect can be reached
-	methods  map[string][]*declared    // by method name, for calls through interfaces
-	written  map[string]bool           // "pkg.Type.field" and "pkg.var" that are changed after construction
-	aliased  map[string]bool           // fields whose address is taken
+	effects  map[string]bool            // functions from which an effect can be reached
+	methods  map[string][]*declared     // by method name, for calls through interfaces
+	written  map[string]bool            // "pkg.Type.field" and "pkg.var" that are changed after construction
 	infos    map[*ast.FuncLit]*declared // the function around a literal
 	problems []front.Problem
 	ignores  []front.Ignore
 	lines    int
 	module   string
+
+	implCache map[*types.Func][]*declared
+	ownPkgs   map[string]bool
+	sources   map[string][]byte
 }
 
 func load(ctx context.Context, r front.Request, o Options) (*world, error) {
 	w := &world{dir: r.Dir, fset: token.NewFileSet(), funcs: map[string]*declared{}, effects: map[string]bool{},
-		methods: map[string][]*declared{}, written: map[string]bool{}, aliased: map[string]bool{}, infos: map[*ast.FuncLit]*declared{}}
+		methods: map[string][]*declared{}, written: map[string]bool{}, infos: map[*ast.FuncLit]*declared{},
+		implCache: map[*types.Func][]*declared{}, sources: map[string][]byte{}}
 	patterns := r.Patterns
 	if len(patterns) == 0 {
 		patterns = []string{"./..."}

@@ -134,6 +134,9 @@ func (e *ev) assign(s *ast.AssignStmt) {
 }
 
 func (e *ev) assignAll(lhs, rhs []ast.Expr, at ast.Node) {
+	if len(rhs) == 1 {
+		e.want(lhs, rhs[0])
+	}
 	if len(rhs) == 1 && len(lhs) > 1 {
 		v := e.multi(rhs[0], len(lhs))
 		for i, l := range lhs {
@@ -144,9 +147,6 @@ func (e *ev) assignAll(lhs, rhs []ast.Expr, at ast.Node) {
 	vs := make([]*val, len(rhs))
 	for i, r := range rhs {
 		vs[i] = e.load(e.expr(r), r)
-		if len(rhs) == 1 && len(lhs) == 1 {
-			e.hint(lhs[0], vs[i])
-		}
 	}
 	for i, l := range lhs {
 		if i < len(vs) {
@@ -155,9 +155,17 @@ func (e *ev) assignAll(lhs, rhs []ast.Expr, at ast.Node) {
 	}
 }
 
-// hint renames what a call has just bound after the variable it goes to, for the
-// reader of the schedule.
-func (e *ev) hint(ast.Expr, *val) {}
+// want names what a call binds after the variable it goes to, for the reader of
+// the schedule.
+func (e *ev) want(lhs []ast.Expr, rhs ast.Expr) {
+	c, ok := ast.Unparen(rhs).(*ast.CallExpr)
+	if !ok || len(lhs) == 0 {
+		return
+	}
+	if id, ok := lhs[0].(*ast.Ident); ok && id.Name != "_" && !isErrorType(e.fr.info.TypeOf(id)) {
+		e.b.wants[c] = id.Name
+	}
+}
 
 // multi evaluates an expression that gives n values.
 func (e *ev) multi(x ast.Expr, n int) []*val {

@@ -14,21 +14,21 @@ import (
 type kind uint8
 
 const (
-	plain     kind = iota // only v
-	handleVal             // a database handle; tx is the transaction's variable, empty for the outer handle
-	sharedVal             // an object that outlives the call: name "pkg.Type" or "pkg.variable"
-	stateVal              // a variable of such an object: name "pkg.Type.field", key for an element of a map
-	mutexVal              // a lock in the process
-	funcVal               // a function: lit or decl, with bound receiver
-	structVal             // a composite literal: fields
-	pointerVal            // the address of a local variable: cell
-	fileVal               // an open file
-	writerVal             // wraps another value whose file it writes: bufio.NewWriter(f)
-	queryVal              // a statement that is built or whose result is still to be read
-	tupleVal              // several results
-	requestVal            // an HTTP request, a router context, a message
-	errorVal              // a known error variable: name
-	typeVal               // a type, or a package
+	plain      kind = iota // only v
+	handleVal              // a database handle; tx is the transaction's variable, empty for the outer handle
+	sharedVal              // an object that outlives the call: name "pkg.Type" or "pkg.variable"
+	stateVal               // a variable of such an object: name "pkg.Type.field", key for an element of a map
+	mutexVal               // a lock in the process
+	funcVal                // a function: lit or decl, with bound receiver
+	structVal              // a composite literal: fields
+	pointerVal             // the address of a local variable: cell
+	fileVal                // an open file
+	writerVal              // wraps another value whose file it writes: bufio.NewWriter(f)
+	queryVal               // a statement that is built or whose result is still to be read
+	tupleVal               // several results
+	requestVal             // an HTTP request, a router context, a message
+	errorVal               // a known error variable: name
+	typeVal                // a type, or a package
 )
 
 // val is an abstract value.

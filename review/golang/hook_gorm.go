@@ -1,0 +1,4 @@
+package golang
+
+// build is a query under construction.
+type build struct{}

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/review"
 	"github.com/holdfast-dev/holdfast/review/effectfront"
 	"github.com/holdfast-dev/holdfast/review/front"
+	"github.com/holdfast-dev/holdfast/review/golang"
 	"github.com/holdfast-dev/holdfast/review/report"
 	"github.com/holdfast-dev/holdfast/review/rules"
 )
@@ -114,7 +115,9 @@ func (f *reviewFlags) run(cmd *cobra.Command, patterns []string) error {
 }
 
 // frontEnds are the languages that review knows.
-func frontEnds() []front.FrontEnd { return []front.FrontEnd{effectfront.FrontEnd{}} }
+func frontEnds() []front.FrontEnd {
+	return []front.FrontEnd{golang.New(golang.Options{}), effectfront.FrontEnd{}}
+}
 
 func (f *reviewFlags) options(cmd *cobra.Command, patterns []string) (review.Options, error) {
 	dir, err := filepath.Abs(f.dir)

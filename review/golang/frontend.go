@@ -3,6 +3,8 @@ package golang
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/review/deploy"
 	"github.com/holdfast-dev/holdfast/review/effect"
@@ -30,6 +32,11 @@ var _ front.FrontEnd = (*FrontEnd)(nil)
 // Analyze loads and evaluates what the request names.
 func (f *FrontEnd) Analyze(ctx context.Context, r front.Request) (*front.Result, error) {
 	p := &effect.Program{}
+	named := len(r.Patterns)
+	r.Patterns = slices.DeleteFunc(slices.Clone(r.Patterns), func(s string) bool { return strings.HasSuffix(s, ".effect") })
+	if named > 0 && len(r.Patterns) == 0 {
+		return &front.Result{Program: p}, nil // nothing of it is Go
+	}
 	if !r.SkipRepo {
 		s, err := sql.ReadDir(ctx, r.Dir)
 		if err != nil {

@@ -124,7 +124,7 @@ func (p *Problem) pair(i, j int, seen map[string]bool, separate bool) *search {
 		// ones shows early.
 		worlds, limit = max(worlds/3, 1), max(limit/3, 1)
 	}
-	s := &search{p: p, codes: []*code{p.codes[i], p.codes[j]}, procs: procs, seen: seen, limit: limit, found: map[string]bool{}}
+	s := &search{p: p, codes: p.sliced(i, j, seen), procs: procs, seen: seen, limit: limit, found: map[string]bool{}}
 	s.explore(worlds)
 	if p.prints[i].stale && p.prints[j].stale {
 		// A pause may come anywhere, also before an effect that only one has.
@@ -146,6 +146,28 @@ func (p *Problem) pair(i, j int, seen map[string]bool, separate bool) *search {
 	return s
 }
 
+// sliced compiles what of two entries matters where they meet.
+func (p *Problem) sliced(i, j int, seen map[string]bool) []*code {
+	wanted := func(s *effect.Step) bool {
+		switch s.Op {
+		case effect.Begin, effect.Commit, effect.Rollback, effect.Wait, effect.Send, effect.Ack:
+			return true
+		case effect.Write, effect.Rename:
+			// What only one of them writes can be the damage, too: a refund after a
+			// check of something shared.
+			if s.On != nil && s.On.Kind != effect.VarKind {
+				return true
+			}
+		}
+		return s.On != nil && seen[string(s.On.Kind)+":"+s.On.Name] || s.To != nil && seen[string(s.To.Kind)+":"+s.To.Name]
+	}
+	a := compile(slice(&p.Entries[i], wanted))
+	if i == j {
+		return []*code{a, a}
+	}
+	return []*code{a, compile(slice(&p.Entries[j], wanted))}
+}
+
 // poolDry looks for actors that hold the last connections and ask for one more.
 func (s *search) poolDry() {
 	all := s.seen
@@ -158,7 +180,7 @@ func (s *search) poolDry() {
 	if !ok {
 		return
 	}
-	for at := 1; at <= 3; at++ {
+	for at := range 4 {
 		r, done := s.do(w, plan{at: []int{at}, to: []int{1}}, -1, false)
 		if !done && r.openTxs() == 2 && s.keep(w, plan{at: []int{at}, to: []int{1}}, Deadlock, good, nil) {
 			return

@@ -132,7 +132,7 @@ type Problem struct {
 func New(p *effect.Program, o Options) *Problem {
 	pr := &Problem{Deploy: p.Deploy, Schema: &p.Schema, Entries: effect.Link(p, effect.LinkOptions{}), opts: o}
 	for i := range pr.Entries {
-		pr.codes = append(pr.codes, compile(&pr.Entries[i]))
+		pr.codes = append(pr.codes, compile(slice(&pr.Entries[i], func(*effect.Step) bool { return true })))
 		pr.prints = append(pr.prints, printOf(&pr.Entries[i]))
 	}
 	return pr

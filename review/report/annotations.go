@@ -15,7 +15,7 @@ func GitHub(w io.Writer, r *Report) error {
 	var b strings.Builder
 	for _, f := range r.Findings {
 		level := map[rules.Severity]string{rules.Blocking: "error", rules.ShouldFix: "warning", rules.Note: "notice"}[f.Severity]
-		text := fmt.Sprintf("%s\n\n%swrong: %s\nfix: %s", people(f.Message), table(f.Witness, 100), people(f.Witness.Got), f.Fix)
+		text := fmt.Sprintf("%s\n\n%swrong: %s\nfix: %s", short(people(f.Message), maxOutcome), table(f.Witness, 100), short(people(f.Witness.Got), maxOutcome), f.Fix)
 		fmt.Fprintf(&b, "::%s file=%s,line=%d,col=%d,title=%s::%s\n", level, property(f.Pos.File), f.Pos.Line, max(f.Pos.Col, 1),
 			property(f.Rule.ID+" "+f.Rule.Title), data(text))
 	}
@@ -64,9 +64,9 @@ func JUnit(w io.Writer, r *Report) error {
 		}
 	}
 	for _, f := range r.Findings {
-		text := table(f.Witness, 100) + "wrong: " + people(f.Witness.Got) + "\nfix: " + f.Fix + "\n"
+		text := table(f.Witness, 100) + "wrong: " + short(people(f.Witness.Got), maxOutcome) + "\nfix: " + f.Fix + "\n"
 		s.Cases = append(s.Cases, testCase{Class: f.Witness.Actors[0].Entry.Title(), Name: f.Rule.ID + " at " + f.Pos.String(), File: f.Pos.File, Line: f.Pos.Line,
-			Failure: &failure{Message: people(f.Message), Type: string(f.Severity), Text: text}})
+			Failure: &failure{Message: short(people(f.Message), maxOutcome), Type: string(f.Severity), Text: text}})
 		s.Failures++
 	}
 	s.Tests = len(s.Cases)

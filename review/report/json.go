@@ -72,8 +72,8 @@ func JSON(w io.Writer, r *Report) error {
 }
 
 func toJSON(f *rules.Finding, removed string) jsonFinding {
-	j := jsonFinding{Rule: f.Rule, Leads: f.Leads, Severity: f.Severity, Confidence: f.Confidence, Pos: f.Pos, Message: people(f.Message),
-		Fix: f.Fix, Fingerprint: f.Fingerprint(), Removed: removed, Kind: string(f.Witness.Kind), Wrong: people(f.Witness.Got)}
+	j := jsonFinding{Rule: f.Rule, Leads: f.Leads, Severity: f.Severity, Confidence: f.Confidence, Pos: f.Pos, Message: short(people(f.Message), maxOutcome),
+		Fix: f.Fix, Fingerprint: f.Fingerprint(), Removed: removed, Kind: string(f.Witness.Kind), Wrong: short(people(f.Witness.Got), maxOutcome)}
 	for _, a := range f.Witness.Actors {
 		j.Actors = append(j.Actors, jsonActor{a.Name, a.Entry.Title(), string(a.Entry.Kind), a.Entry.Pos, a.Process})
 	}
@@ -85,7 +85,7 @@ func toJSON(f *rules.Finding, removed string) jsonFinding {
 		j.Schedule = append(j.Schedule, s)
 	}
 	for _, e := range f.Witness.Expected {
-		j.Right = append(j.Right, people(e))
+		j.Right = append(j.Right, short(people(e), maxOutcome))
 	}
 	return j
 }

@@ -119,7 +119,7 @@ func SARIF(w io.Writer, r *Report, all []*rules.Rule) error {
 	for _, f := range r.Findings {
 		index := slices.IndexFunc(all, func(x *rules.Rule) bool { return x.ID == f.Rule.ID })
 		res := sarifResult{RuleID: f.Rule.ID, RuleIndex: index, Level: level(f.Severity),
-			Message:   sarifText{people(f.Message) + "\nwrong: " + people(f.Witness.Got) + "\nfix: " + f.Fix},
+			Message:   sarifText{short(people(f.Message), maxOutcome) + "\nwrong: " + short(people(f.Witness.Got), maxOutcome) + "\nfix: " + f.Fix},
 			Locations: []sarifLocation{location(f.Pos, "")}, Flows: []sarifCodeFlow{flow(f.Witness)},
 			Prints: map[string]string{"holdfast/v1": f.Fingerprint()},
 			Props:  map[string]any{"severity": f.Severity, "confidence": f.Confidence}}
@@ -161,7 +161,7 @@ func location(p effect.Pos, message string) sarifLocation {
 
 // flow is the schedule: each actor's steps in its own thread, numbered through.
 func flow(w *witness.Witness) sarifCodeFlow {
-	f := sarifCodeFlow{Message: sarifText{people(w.Got)}}
+	f := sarifCodeFlow{Message: sarifText{short(people(w.Got), maxOutcome)}}
 	for i, a := range w.Actors {
 		t := sarifThread{ID: a.Name, Message: sarifText{fmt.Sprintf("%s: %s", a.Name, a.Entry.Title())}, Locations: []sarifThreadStep{}}
 		for order, l := range lines(w) {

@@ -15,6 +15,7 @@ var (
 	input     = regexp.MustCompile(`\bin\.([\w.]+)`)
 	freshOf   = regexp.MustCompile(`\b([A-Z])(?:\.\d+)?\.(?:new|temp)\d+\.\d+`)
 	defaultOf = regexp.MustCompile(`\b([A-Z])(?:\.\d+)?\.(?:row|file|renamed)\d+(?:\.\d+)?\.(\w+)`)
+	localOf   = regexp.MustCompile(`(?:\b[A-Z]\.)?\$\d+([A-Za-z_]\w*)`)
 	unknownOf = regexp.MustCompile(`\b([A-Z])(?:\.\d+)?\.(?:\?|answer|item|content|now|found|err|col\.)\d+\.\d+`)
 )
 
@@ -25,7 +26,17 @@ func people(s string) string {
 	s = input.ReplaceAllString(s, "$1")
 	s = freshOf.ReplaceAllString(s, "new by $1")
 	s = defaultOf.ReplaceAllString(s, "$2 made by $1")
-	return unknownOf.ReplaceAllString(s, "something of $1")
+	s = unknownOf.ReplaceAllString(s, "something of $1")
+	return localOf.ReplaceAllString(s, "$1")
+}
+
+// short cuts a text that says more than a table cell can.
+func short(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n {
+		return s
+	}
+	return string(r[:n-3]) + "..."
 }
 
 // what says what a step does, as the source has it if the front end kept it.
@@ -66,6 +77,12 @@ func what(s *effect.Step) string {
 	return string(s.Op) + name
 }
 
+// maxCell is the length from which a cell of the schedule is cut.
+const maxCell = 140
+
+// maxOutcome is the length from which an outcome is cut.
+const maxOutcome = 400
+
 // line is one row of the schedule.
 type line struct {
 	actor int
@@ -78,11 +95,11 @@ type line struct {
 func lines(w *witness.Witness) []line {
 	var out []line
 	for _, e := range w.Events {
-		l := line{actor: e.Actor, then: people(e.Result), fault: e.Fault}
+		l := line{actor: e.Actor, then: short(people(e.Result), maxCell), fault: e.Fault}
 		if e.Step == nil {
 			l.what, l.then = l.then, ""
 		} else {
-			l.what = what(e.Step)
+			l.what = short(people(what(e.Step)), maxCell)
 			if !e.Step.Pos.IsZero() {
 				l.pos = e.Step.Pos.String()
 			}

@@ -54,7 +54,7 @@ func (t *texter) color(code, s string) string {
 func (t *texter) finding(f *rules.Finding, removed string) {
 	code := map[rules.Severity]string{rules.Blocking: "1;31", rules.ShouldFix: "1;33", rules.Note: "1;34"}[f.Severity]
 	t.printf("%s  %s  %s  %s\n", f.Pos, t.color(code, string(f.Severity)), f.Rule.ID, f.Rule.Title)
-	t.para("  ", people(f.Message))
+	t.para("  ", short(people(f.Message), maxOutcome))
 	if f.Leads != "" {
 		t.printf("  lets through: %s\n", f.Leads)
 	}
@@ -67,9 +67,9 @@ func (t *texter) finding(f *rules.Finding, removed string) {
 		}
 		t.printf("\n%s\n", table(w, t.o.Width))
 		for _, e := range w.Expected {
-			t.para("  right: ", people(e))
+			t.para("  right: ", short(people(e), maxOutcome))
 		}
-		t.para("  wrong: ", people(w.Got))
+		t.para("  wrong: ", short(people(w.Got), maxOutcome))
 	}
 	t.para("  fix:   ", f.Fix)
 	refs := append([]string{f.Rule.CWE}, f.Rule.ASVS...)

@@ -63,7 +63,11 @@ func Name(on *effect.Resource) string {
 	case on.Name != "*":
 		return on.Name
 	case len(on.Key) > 0:
-		return string(on.Kind) + " " + on.Key[0].Val.String()
+		v := on.Key[0].Val
+		if v.Kind == effect.ConstValue {
+			return strings.Trim(v.Name, "\"")
+		}
+		return string(on.Kind) + " " + v.String()
 	}
 	return "the " + string(on.Kind)
 }

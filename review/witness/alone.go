@@ -347,11 +347,22 @@ func sameFile(a, b *effect.Resource) bool {
 		return true
 	}
 	for i := range a.Key {
-		if a.Key[i].Val.String() != b.Key[i].Val.String() {
+		if a.Key[i].Val.String() != b.Key[i].Val.String() || local(a.Key[i].Val) {
 			return false
 		}
 	}
 	return len(a.Key) > 0
+}
+
+// local says whether a value uses a variable of its entry: in another entry the
+// same name is another thing.
+func local(v effect.Value) bool {
+	found := v.Kind == effect.UnknownValue
+	v.Paths(func(p string) { found = found || !strings.HasPrefix(p, "in.") })
+	for _, a := range v.Args {
+		found = found || local(a)
+	}
+	return found || v.Kind == effect.ApplyValue && v.Name == "fresh"
 }
 
 // durable looks at the end of the good run with the power lost: files that were

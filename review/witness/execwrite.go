@@ -260,7 +260,7 @@ func (a *actor) collides(s *effect.Step, r *row, d, fresh data, key []keyTerm) b
 	st := a.run.st
 	if s.On.Kind != effect.TableKind {
 		for _, k := range key {
-			if !st.w.equalKey(st.keyCell(r, d, k.col), k.val) {
+			if !st.w.sameKey(r.table, st.keyCell(r, d, k.col), k.val) {
 				return false
 			}
 		}
@@ -353,7 +353,7 @@ func (a *actor) absent(table string, key []keyTerm) *row {
 		}
 		same := true
 		for _, k := range key {
-			same = same && a.run.st.w.equalKey(a.run.st.keyCell(r, r.cur, k.col), k.val)
+			same = same && a.run.st.w.sameKey(table, a.run.st.keyCell(r, r.cur, k.col), k.val)
 		}
 		if same {
 			return r

@@ -269,7 +269,7 @@ type keyTerm struct {
 // cells if so: two actors that could meet on a row do meet on it.
 func (w *world) fits(sl *slot, key []keyTerm) bool {
 	for _, k := range key {
-		if have, ok := sl.cols[k.col]; ok && !w.equalKey(have, k.val) {
+		if have, ok := sl.cols[k.col]; ok && !w.sameKey(sl.table, have, k.val) {
 			return false
 		}
 	}
@@ -300,13 +300,24 @@ func (w *world) equalKey(a, b term) bool {
 	return w.equal(a, b, first)
 }
 
+// sameKey is equality of keys in a table or store. Paths, blob keys and names of
+// locks are the same only when they are written the same: two expressions that
+// could give one path are no evidence that they do, while two expressions for a
+// row's id often are one (the id of the request, the id of a parent).
+func (w *world) sameKey(table string, a, b term) bool {
+	if strings.HasPrefix(table, string(effect.TableKind)+":") || strings.HasPrefix(table, string(effect.ObjectKind)+":") {
+		return w.equalKey(a, b)
+	}
+	return w.resolve(a).String() == w.resolve(b).String()
+}
+
 // matches decides the conditions of a statement on a row.
 func (s *state) matches(a *actor, r *row, d data, key []keyTerm, where []effect.Cond) bool {
 	if !d.exists {
 		return false
 	}
 	for _, k := range key {
-		if !s.w.equalKey(s.keyCell(r, d, k.col), k.val) {
+		if !s.w.sameKey(r.table, s.keyCell(r, d, k.col), k.val) {
 			return false
 		}
 	}

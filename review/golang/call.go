@@ -238,6 +238,9 @@ func (e *ev) body(fr *frame, recvList *ast.FieldList, ft *ast.FuncType, body *as
 	defer func() { e.fr = was }()
 	e.loose = maps.Clone(e.loose)
 	e.failed = false
+	if n := len(body.List); n > 0 {
+		fr.last = body.List[n-1]
+	}
 	return e.branch(func() {
 		e.bindParams(fr, recvList, ft, recv, args)
 		e.stmts(body.List)
@@ -396,6 +399,8 @@ func (e *ev) results(fr *frame, bind string) *val {
 			out[i] = special
 		case bind == "" && only != nil:
 			out[i] = only
+		case !isErr && bind != "" && e.oneValue(fr.returns, i) != nil:
+			out[i] = e.oneValue(fr.returns, i)
 		case bind == "":
 			out[i] = unknown()
 		case isErr:
@@ -408,6 +413,26 @@ func (e *ev) results(fr *frame, bind string) *val {
 		}
 	}
 	return tuple(out)
+}
+
+// oneValue is the value that all successful ways out give, if they give the same:
+// the ones beside an error are nil or zero.
+func (e *ev) oneValue(returns [][]*val, i int) *val {
+	var out *val
+	for _, r := range returns {
+		if i >= len(r) {
+			continue
+		}
+		a := e.deref(r[i])
+		if a == nil || a.v.Kind == effect.ConstValue {
+			continue
+		}
+		if a.kind != plain || a.v.Kind != effect.PathValue || out != nil && out.v.String() != a.v.String() {
+			return nil
+		}
+		out = a
+	}
+	return out
 }
 
 func itoa(i int) string { return string(rune('0' + i%10)) }
@@ -532,6 +557,8 @@ func (e *ev) builtin(name string, c *ast.CallExpr) *val {
 		}
 	case "make":
 		return plainVal(effect.Apply("list"))
+	case "recover":
+		return plainVal(effect.Lit("nil")) // no schedule here begins with a panic
 	case "panic":
 		e.emit(effect.Step{Op: effect.Return, Pos: e.pos(c), Fail: true})
 		e.fr.returns = append(e.fr.returns, nil)

@@ -47,6 +47,7 @@ type frame struct {
 	returns [][]*val
 	depth   int
 	http    bool // has no error result and answers a client
+	last    ast.Stmt
 }
 
 type deferred struct {

@@ -135,9 +135,6 @@ func (c *apiCall) packageQuery() (*val, bool) {
 // statement finds the text among the arguments: the first string.
 func (c *apiCall) statement(h *val, how string) (*val, bool) {
 	at := -1
-	sig := c.f.Signature().Params()
-	off := sig.Len() - len(c.at.Args)
-	_ = off
 	for i, a := range c.args {
 		if a == nil {
 			continue
@@ -149,6 +146,23 @@ func (c *apiCall) statement(h *val, how string) (*val, bool) {
 	}
 	if at < 0 || at > 2 {
 		return nil, false
+	}
+	if q := c.args[at].query; q != nil && q.build != nil { // put together by a query builder
+		b := q.build.clone()
+		m := map[string]string{"exec": "Exec", "row": "QueryRow", "get": "QueryRow"}[how]
+		if m == "" {
+			m = "Query"
+		}
+		bq := c.sendBuild(b, txOf(h), m)
+		v := &val{kind: queryVal, query: bq, v: effect.Var(bq.bind)}
+		if how == "row" {
+			return v, true
+		}
+		if (how == "get" || how == "select") && at > 0 {
+			c.e.fillRead(c.args[at-1], bq.bind, b.agg, c.at)
+			return c.result(bq.bind), true
+		}
+		return c.result(bq.bind, v), true
 	}
 	text, ok := sqlText(c.args[at].v)
 	if !ok || !sql.IsSQL(text) {
@@ -347,7 +361,7 @@ func (c *apiCall) transaction() (*val, bool) {
 			bind = c.e.fresh("tx")
 		}
 		c.e.emit(effect.Step{Op: effect.Begin, Pos: c.pos(), Bind: bind, Iso: c.isolation(), OnErr: effect.OnBind})
-		return c.result(bind, &val{kind: handleVal, tx: bind, typ: c.f.Signature().Results().At(0).Type(), v: effect.Var(bind)}), true
+		return c.result(bind, &val{kind: handleVal, tx: bind, typ: c.f.Signature().Results().At(0).Type(), v: effect.Var(bind), query: &query{bind: bind, done: true}}), true
 	case "Commit":
 		bind := c.bind("committed")
 		c.e.emit(effect.Step{Op: effect.Commit, Pos: c.pos(), Bind: bind, Tx: txOf(c.recv), OnErr: effect.OnBind})

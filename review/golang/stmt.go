@@ -21,7 +21,7 @@ func (e *ev) stmts(list []ast.Stmt) {
 func (e *ev) stmt(s ast.Stmt) {
 	switch s := s.(type) {
 	case *ast.ExprStmt:
-		e.expr(s.X)
+		e.neverRun(e.expr(s.X), s)
 	case *ast.AssignStmt:
 		e.assign(s)
 	case *ast.DeclStmt:
@@ -306,6 +306,12 @@ func (e *ev) storeField(l *ast.SelectorExpr, a *val, at ast.Node) {
 	if u, isStar := ast.Unparen(l.X).(*ast.StarExpr); isStar {
 		id, ok = ast.Unparen(u.X).(*ast.Ident)
 	}
+	if !ok && base.kind == plain && base.v.Kind == effect.PathValue && base.v.Root() != "in" {
+		e.save(base.v.Name + "." + e.columnOf(sel))
+		v := a.v
+		e.emit(effect.Step{Op: effect.Let, Pos: e.pos(at), Name: base.v.Name + "." + e.columnOf(sel), Val: &v})
+		return
+	}
 	if !ok || base.special() && base.kind != structVal {
 		return
 	}
@@ -324,7 +330,7 @@ func (e *ev) storeField(l *ast.SelectorExpr, a *val, at ast.Node) {
 		e.rebind(o, &val{kind: plain, v: effect.Var(name), typ: base.typ})
 		return
 	}
-	if base.v.Kind != effect.PathValue || base.v.Root() == "in" {
+	if base.v.Kind != effect.PathValue || base.v.Root() == "in" || isResult(base.v) {
 		name := e.fresh(o.Name())
 		v := base.v
 		if v.Kind != effect.UnknownValue && !isNil(v) {
@@ -336,6 +342,12 @@ func (e *ev) storeField(l *ast.SelectorExpr, a *val, at ast.Node) {
 	e.save(base.v.Name + "." + col)
 	v := a.v
 	e.emit(effect.Step{Op: effect.Let, Pos: e.pos(at), Name: base.v.Name + "." + col, Val: &v})
+}
+
+// isResult says whether a value is a numbered result of a call, r.0.
+func isResult(v effect.Value) bool {
+	n := v.Name
+	return len(n) > 2 && n[len(n)-2] == '.' && n[len(n)-1] >= '0' && n[len(n)-1] <= '9'
 }
 
 // rebind gives a variable, or what it points to, another value.
@@ -376,7 +388,12 @@ func (e *ev) ifStmt(s *ast.IfStmt) {
 	if s.Else != nil {
 		other = func() { e.stmt(s.Else) }
 	}
-	e.fork(e.pos(s), cond, func() { e.stmts(s.Body.List) }, other)
+	e.fork(e.pos(s), cond, func() {
+		e.stmts(s.Body.List)
+		if e.failed && e.fr.http && e.fr.last == s && !terminated(*e.out) {
+			e.leave(e.w.pos(s.Body.Rbrace), nil) // an error was answered, and nothing follows
+		}
+	}, other)
 }
 
 // loopVars makes the variables that a loop assigns part of the program, because

@@ -34,7 +34,7 @@ var never = func() map[string][]string {
 		// rules what that is called, the report how it looks: none knows the next.
 		"review/effect":      {"review/witness", "review/rules", "review/report", "review/front"},
 		"review/front":       {"review/witness", "review/rules", "review/report"},
-		"review/golang":     {"review/witness", "review/rules", "review/report"},
+		"review/golang":      {"review/witness", "review/rules", "review/report"},
 		"review/effectfront": {"review/witness", "review/rules", "review/report"},
 		"review/witness":     {"review/front", "review/golang", "review/rules", "review/report"},
 		"review/rules":       {"review/front", "review/golang", "review/report"},

@@ -57,7 +57,11 @@ func gone(w *witness.Witness) *class {
 		}
 		return &class{rule: "HF142", confidence: High, say: fmt.Sprintf("%s may be empty after a power failure: it is renamed before its content is flushed", Name(w.On))}
 	}
-	return &class{rule: "HF160", confidence: High, say: "it is acknowledged before its work is stored: a crash in between loses it"}
+	confidence := High
+	if w.Write.On != nil && w.Write.On.Kind != effect.TopicKind {
+		confidence = Low // an answer before the work is done may be what was wanted
+	}
+	return &class{rule: "HF160", confidence: confidence, say: "it is acknowledged before its work is stored: a crash in between loses it"}
 }
 
 func twice(w *witness.Witness) *class {

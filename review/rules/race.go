@@ -22,8 +22,15 @@ func race(w *witness.Witness) *class {
 		if !locked(w) {
 			return nil
 		}
-		return &class{rule: "HF111", severity: ShouldFix, confidence: Medium,
+		confidence := Low // two sections that have nothing to do with each other
+		if w.Derived {
+			confidence = Medium
+		}
+		return &class{rule: "HF111", severity: ShouldFix, confidence: confidence,
 			say: fmt.Sprintf("%s is read under a lock and changed under a later one: what was read is old by then (%s)", Name(w.On), who(w))}
+	}
+	if w.Read != nil && w.Read.On.Kind == effect.VarKind && w.Actors[0].Process == w.Actors[len(w.Actors)-1].Process {
+		return nil // the same: memory that one process shares without a lock
 	}
 	if w.Write.Op == effect.Send {
 		return &class{rule: "HF120", confidence: tier(w), say: fmt.Sprintf("%s is called twice with %s", Name(w.On), who(w))}

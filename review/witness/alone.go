@@ -97,6 +97,9 @@ func (r *run) effects() []*effect.Step {
 
 // errors lets one step fail.
 func (s *search) errors(w *world, base *run, st *effect.Step) {
+	if st.On != nil && (st.On.Kind == effect.VarKind || st.On.Kind == effect.MutexKind) {
+		return // memory does not fail
+	}
 	switch st.Op {
 	case effect.Read, effect.Check:
 		if st.OnErr == effect.OnDrop || st.OnErr == effect.OnLog || st.OnErr == effect.OnBind {
@@ -391,7 +394,7 @@ func (s *search) durable(base *run, steps []*effect.Step) {
 // permitted: a check that can refuse fails itself, and the actor goes on.
 func (s *search) permitted(refuses map[*effect.Step]bool) {
 	for _, st := range slices.SortedFunc(maps.Keys(refuses), byPos) {
-		if st.OnErr != effect.OnDrop && st.OnErr != effect.OnLog && st.OnErr != effect.OnBind {
+		if st.OnErr != effect.OnDrop && st.OnErr != effect.OnLog && st.OnErr != effect.OnBind || st.On.Kind == effect.VarKind {
 			continue
 		}
 		r := s.one(newWorld(nil), &fault{kind: failStep, step: st}, true)

@@ -98,7 +98,7 @@ func (p *Problem) Pair(i, j int) []*Witness {
 	if !m.OK {
 		return nil
 	}
-	seen := p.prints[i].conflicts(p.prints[j], p.opts.Notes && i == j)
+	seen := p.prints[i].conflicts(p.prints[j], p.opts.Blind || p.opts.Notes && i == j)
 	if len(seen) == 0 {
 		return nil
 	}

@@ -175,7 +175,7 @@ func pairOf(t *testing.T, text string) *witness.Witness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range witness.New(p, witness.Options{Notes: true}).Pair(0, 1) {
+	for _, w := range witness.New(p, witness.Options{Blind: true}).Pair(0, 1) {
 		if w.Kind == witness.NonSerial {
 			return w
 		}

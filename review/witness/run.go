@@ -41,7 +41,7 @@ const (
 
 // start makes the actors ready.
 func start(w *world, p *Problem, codes []*code, processes []int) *run {
-	r := &run{st: newState(w, p.Schema), iso: p.Deploy.Isolation, blind: p.opts.Notes}
+	r := &run{st: newState(w, p.Schema), iso: p.Deploy.Isolation, blind: p.opts.Notes || p.opts.Blind}
 	for i, c := range codes {
 		a := &actor{name: string(rune('A' + i)), index: i, process: processes[i], code: c, run: r}
 		a.reset()

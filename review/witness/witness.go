@@ -105,6 +105,9 @@ type Options struct {
 	// writes can mix, and nothing worse), and two processes that overlap while a
 	// new version is rolled out.
 	Notes bool
+	// Blind searches pairs of different entries that only write, too. It costs as
+	// much as all the rest.
+	Blind bool
 }
 
 func (o Options) bounds() (worlds, runs int) {

@@ -137,7 +137,7 @@ func anomaly(progs [2][]op) bool {
 func TestAgainstNumbers(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 11))
 	missed, anomalies, right := 0, 0, 0
-	for range 600 {
+	for range 250 {
 		progs := [2][]op{randomOps(r), randomOps(r)}
 		text := program("a", progs[0], bare) + program("b", progs[1], bare)
 		want := anomaly(progs)
@@ -159,7 +159,7 @@ func TestAgainstNumbers(t *testing.T) {
 			}
 		}
 	}
-	if anomalies < 100 || right < 100 {
+	if anomalies < 40 || right < 100 {
 		t.Errorf("only %d with and %d without anomalies: the programs say little", anomalies, right)
 	}
 	if missed*100 > anomalies {

@@ -186,7 +186,7 @@ func (e *ev) dispatch(f *types.Func, recv *val, args []*val, at *ast.CallExpr) (
 
 // follow goes into a function of the analysed packages.
 func (e *ev) follow(d *declared, recv *val, args []*val, at *ast.CallExpr) *val {
-	if !e.w.effects[d.id] || e.fr.depth >= maxDepth || e.steps > maxSteps || e.running(d.decl, nil) {
+	if !e.worthwhile(d, recv, args) || e.fr.depth >= maxDepth || e.steps > maxSteps || e.running(d.decl, nil) || e.inCircle(d) {
 		return e.opaque(d.id, d.obj, recv, args)
 	}
 	if r, ok := e.summarised(d, recv, args, at); ok {
@@ -195,6 +195,41 @@ func (e *ev) follow(d *declared, recv *val, args []*val, at *ast.CallExpr) *val 
 	sig := d.obj.Signature()
 	fr := &frame{up: e.fr, fn: d, info: d.info, sig: sig, depth: e.fr.depth + 1, http: isHandlerSig(sig)}
 	return e.inline(fr, d.decl.Recv, d.decl.Type, d.decl.Body, recv, args, at)
+}
+
+// inCircle says whether a function of the same circle is being evaluated.
+func (e *ev) inCircle(d *declared) bool {
+	c := e.w.circle[d.id]
+	if c == 0 {
+		return false
+	}
+	for f := e.fr; f != nil; f = f.up {
+		if f.fn != nil && e.w.circle[f.fn.id] == c {
+			return true
+		}
+	}
+	return false
+}
+
+// worthwhile says whether following a function can show anything.
+func (e *ev) worthwhile(d *declared, recv *val, args []*val) bool {
+	if e.w.effects[d.id] {
+		return true
+	}
+	for _, a := range append([]*val{recv}, args...) {
+		if a == nil {
+			continue
+		}
+		switch a.kind {
+		case funcVal:
+			return true
+		case requestVal, fileVal, writerVal, pointerVal, queryVal, handleVal:
+			if e.w.softs[d.id] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (e *ev) running(decl *ast.FuncDecl, lit *ast.FuncLit) bool {

@@ -6,6 +6,8 @@ import (
 	"sort"
 	"strings"
 
+	"golang.org/x/tools/go/packages"
+
 	"github.com/holdfast-dev/holdfast/review/effect"
 )
 
@@ -336,17 +338,32 @@ func grpcMethod(sig *types.Signature, d *declared) bool {
 func (f *finder) main(d *declared) {
 	s := &start{id: d.id, name: d.pkg.PkgPath[strings.LastIndexByte(d.pkg.PkgPath, '/')+1:], kind: effect.Main, pos: f.b.w.pos(d.decl.Pos()), retry: effect.RetryCaller,
 		evidence: "a command can be run twice at once", fn: &val{kind: funcVal, decl: d.obj}}
-	if f.serves() {
+	if f.serves(d) {
 		s.kind, s.retry, s.evidence = effect.Startup, effect.RetryNone, "runs in every process of the service"
 	}
 	f.add(s)
 }
 
-// serves says whether the analysed packages answer requests.
-func (f *finder) serves() bool {
+// serves says whether the program that a main function belongs to answers
+// requests: an entry point lies in a package that it imports.
+func (f *finder) serves(d *declared) bool {
+	imported := map[string]bool{}
+	var visit func(p *packages.Package)
+	visit = func(p *packages.Package) {
+		if p == nil || imported[p.PkgPath] {
+			return
+		}
+		imported[p.PkgPath] = true
+		for _, i := range p.Imports {
+			visit(i)
+		}
+	}
+	visit(d.pkg)
 	for _, s := range f.out {
 		if s.kind == effect.HTTP || s.kind == effect.GRPC || s.kind == effect.Consumer || s.kind == effect.Reconcile {
-			return true
+			if s.in != nil && imported[s.in.pkg.PkgPath] {
+				return true
+			}
 		}
 	}
 	return false
@@ -460,10 +477,7 @@ func registrar(fn *types.Func) (effect.EntryKind, effect.Retry, string) {
 func (b *builder) libraries() {
 	for _, id := range sortedKeys(b.w.funcs) {
 		d := b.w.funcs[id]
-		if b.reached[id] || !b.w.effects[id] || !d.decl.Name.IsExported() || isConstructor(d.decl) {
-			continue
-		}
-		if strings.HasSuffix(b.w.fset.Position(d.decl.Pos()).Filename, ".pb.go") {
+		if b.reached[id] || !b.w.effects[id] || !d.decl.Name.IsExported() || isConstructor(d.decl) || d.gen {
 			continue
 		}
 		b.evaluate(&start{id: d.id, name: shortName(d.id), kind: effect.Library, pos: b.w.pos(d.decl.Pos()), fn: &val{kind: funcVal, decl: d.obj}})

@@ -9,21 +9,21 @@ import (
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/review/effect"
+	"github.com/holdfast-dev/holdfast/review/front"
 )
 
 // builder makes the effect program of a world.
 type builder struct {
-	w           *world
-	p           *effect.Program
-	schema      *effect.Schema
-	sums        map[string]*summary
-	objNames    map[types.Object]string
-	wants       map[*ast.CallExpr]string
-	reached     map[string]bool // functions that an entry point has led to
-	ids         map[string]int  // of entries
-	sumIDs      map[string]bool
-	unknownSQL  int
-	unparsedSQL int
+	w        *world
+	p        *effect.Program
+	schema   *effect.Schema
+	sums     map[string]*summary
+	objNames map[types.Object]string
+	wants    map[*ast.CallExpr]string
+	reached  map[string]bool // functions that an entry point has led to
+	ids      map[string]int  // of entries
+	sumIDs   map[string]bool
+	unparsed map[effect.Pos]bool
 }
 
 // summary is what is known of a function called with arguments of one shape.
@@ -40,7 +40,7 @@ func newBuilder(w *world, p *effect.Program) *builder {
 		p.Funcs = map[string]*effect.Func{}
 	}
 	return &builder{w: w, p: p, schema: &p.Schema, sums: map[string]*summary{}, objNames: map[types.Object]string{},
-		wants: map[*ast.CallExpr]string{}, reached: map[string]bool{}, ids: map[string]int{}, sumIDs: map[string]bool{}}
+		wants: map[*ast.CallExpr]string{}, reached: map[string]bool{}, ids: map[string]int{}, sumIDs: map[string]bool{}, unparsed: map[effect.Pos]bool{}}
 }
 
 func (b *builder) run(ctx context.Context) error {
@@ -92,7 +92,7 @@ func (b *builder) evaluate(s *start) {
 		args = inputs(sig, s.kind)
 	}
 	block := e.body(fr, recvList, ft, body, recv, args)
-	block = b.finish(block)
+	block = b.finish(expandReturns(block, sig))
 	if !hasEffects(block, b.p.Funcs) || s.kind == effect.Library && !b.outside(block, 0) {
 		return
 	}
@@ -136,6 +136,10 @@ func (e *ev) capture(s *start) {
 func (e *ev) captureVar(o types.Object, in *declared) {
 	v, ok := o.(*types.Var)
 	if !ok || e.env[v] != nil {
+		return
+	}
+	if implementsContext(v.Type()) {
+		e.env[v] = &val{kind: requestVal, name: "ctx", v: effect.In("ctx"), typ: v.Type()}
 		return
 	}
 	name := v.Name()
@@ -228,6 +232,15 @@ func isHandlerSig(sig *types.Signature) bool {
 		}
 	}
 	return false
+}
+
+// notParsed reports a statement whose effects are not known, once per place.
+func (b *builder) notParsed(pos effect.Pos, err error) {
+	if err == nil || b.unparsed[pos] {
+		return
+	}
+	b.unparsed[pos] = true
+	b.w.problems = append(b.w.problems, front.Problem{Pos: pos, Text: err.Error() + "; what the statement does is left out"})
 }
 
 // summarised calls a function by its summary when its arguments allow that.

@@ -35,6 +35,11 @@ func (b *builder) entries() []*start {
 	for _, id := range sortedKeys(b.w.funcs) {
 		f.bySignature(b.w.funcs[id])
 	}
+	for _, id := range sortedKeys(b.w.funcs) {
+		if d := b.w.funcs[id]; d.decl.Name.Name == "main" && d.pkg.Name == "main" && d.decl.Recv == nil {
+			f.main(d) // last: whether it serves is known by the others
+		}
+	}
 	sort.SliceStable(f.out, func(i, j int) bool { return f.out[i].id < f.out[j].id })
 	return f.out
 }
@@ -282,8 +287,6 @@ func (f *finder) bySignature(d *declared) {
 	sig := d.obj.Signature()
 	name := d.decl.Name.Name
 	switch {
-	case name == "main" && d.pkg.Name == "main" && sig.Recv() == nil:
-		f.main(d)
 	case name == "Reconcile" && sig.Recv() != nil && sig.Results().Len() == 2 && strings.HasSuffix(typeName(sig.Results().At(0).Type()), "reconcile.Result"):
 		f.addFunc(&val{kind: funcVal, decl: d.obj}, d, effect.Reconcile, shortName(typeName(sig.Recv().Type())), effect.RetryBroker, "a controller's Reconcile")
 	case name == "ConsumeClaim" && sig.Params().Len() == 2, name == "HandleMessage" && sig.Params().Len() == 1 && strings.Contains(typeName(sig.Params().At(0).Type()), "nsq"),
@@ -392,7 +395,12 @@ func (f *finder) command(d *declared, x *ast.CompositeLit) {
 			}
 		case "Run", "RunE", "Action":
 			if h, in := f.resolve(d, kv.Value, 0); h != nil {
-				f.addFunc(h, in, effect.Main, name, effect.RetryCaller, "a command can be run twice at once")
+				switch name {
+				case "serve", "server", "start", "run", "web", "api", "worker", "daemon", "controller":
+					f.addFunc(h, in, effect.Startup, name, effect.RetryNone, "runs in every process of the service")
+				default:
+					f.addFunc(h, in, effect.Main, name, effect.RetryCaller, "a command can be run twice at once")
+				}
 			}
 		}
 	}

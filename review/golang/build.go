@@ -232,7 +232,7 @@ func (c *apiCall) compile(b *build, tx string) *compiled {
 		}
 		stmts, err := sql.Parse("SELECT * FROM " + sql.Hole + " WHERE " + w.text)
 		if err != nil || len(stmts) != 1 {
-			c.e.b.unparsedSQL++
+			c.e.b.notParsed(c.pos(), err)
 			out.where = append(out.where, effect.Cond{Col: "?", Op: "==", Val: effect.Unknown()})
 			continue
 		}

@@ -5,22 +5,25 @@ import (
 	"go/ast"
 	"go/types"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/review/effect"
+	"github.com/holdfast-dev/holdfast/review/front"
 )
 
 // builder makes the effect program of a world.
 type builder struct {
-	w           *world
-	p           *effect.Program
-	schema      *effect.Schema
-	sums        map[string]*summary
-	objNames    map[types.Object]string
-	wants       map[*ast.CallExpr]string
-	reached     map[string]bool // functions that an entry point has led to
-	unknownSQL  int
-	unparsedSQL int
+	w        *world
+	p        *effect.Program
+	schema   *effect.Schema
+	sums     map[string]*summary
+	objNames map[types.Object]string
+	wants    map[*ast.CallExpr]string
+	reached  map[string]bool // functions that an entry point has led to
+	ids      map[string]int  // of entries
+	sumIDs   map[string]bool
+	unparsed map[effect.Pos]bool
 }
 
 // summary is what is known of a function called with arguments of one shape.
@@ -37,13 +40,15 @@ func newBuilder(w *world, p *effect.Program) *builder {
 		p.Funcs = map[string]*effect.Func{}
 	}
 	return &builder{w: w, p: p, schema: &p.Schema, sums: map[string]*summary{}, objNames: map[types.Object]string{},
-		wants: map[*ast.CallExpr]string{}, reached: map[string]bool{}}
+		wants: map[*ast.CallExpr]string{}, reached: map[string]bool{}, ids: map[string]int{}, sumIDs: map[string]bool{}, unparsed: map[effect.Pos]bool{}}
 }
 
 func (b *builder) run(ctx context.Context) error {
 	b.p.Module = b.w.module
+	starts := b.entries()
+	b.w.shareTypes(starts)
 	b.w.survey()
-	for _, e := range b.entries() {
+	for _, e := range starts {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -87,25 +92,19 @@ func (b *builder) evaluate(s *start) {
 		args = inputs(sig, s.kind)
 	}
 	block := e.body(fr, recvList, ft, body, recv, args)
-	block = b.finish(block)
-	if !hasEffects(block, b.p.Funcs) {
+	block = b.finish(expandReturns(block, sig))
+	if !hasEffects(block, b.p.Funcs) || s.kind == effect.Library && !b.outside(block, 0) {
 		return
 	}
 	b.p.Entries = append(b.p.Entries, effect.Entry{ID: b.uniqueID(s.id), Name: s.name, Kind: s.kind, Pos: s.pos, Retry: s.retry, PerProcess: s.perProcess, Evidence: s.evidence, Body: block})
 }
 
 func (b *builder) uniqueID(id string) string {
-	n := id
-	for i := 2; ; i++ {
-		dup := false
-		for j := range b.p.Entries {
-			dup = dup || b.p.Entries[j].ID == n
-		}
-		if !dup {
-			return n
-		}
-		n = id + "#" + itoa(i)
+	b.ids[id]++
+	if n := b.ids[id]; n > 1 {
+		return id + "#" + strconv.Itoa(n)
 	}
+	return id
 }
 
 // capture gives the variables that a handler's closure captured what their types
@@ -137,6 +136,10 @@ func (e *ev) capture(s *start) {
 func (e *ev) captureVar(o types.Object, in *declared) {
 	v, ok := o.(*types.Var)
 	if !ok || e.env[v] != nil {
+		return
+	}
+	if implementsContext(v.Type()) {
+		e.env[v] = &val{kind: requestVal, name: "ctx", v: effect.In("ctx"), typ: v.Type()}
 		return
 	}
 	name := v.Name()
@@ -231,6 +234,15 @@ func isHandlerSig(sig *types.Signature) bool {
 	return false
 }
 
+// notParsed reports a statement whose effects are not known, once per place.
+func (b *builder) notParsed(pos effect.Pos, err error) {
+	if err == nil || b.unparsed[pos] {
+		return
+	}
+	b.unparsed[pos] = true
+	b.w.problems = append(b.w.problems, front.Problem{Pos: pos, Text: err.Error() + "; what the statement does is left out"})
+}
+
 // summarised calls a function by its summary when its arguments allow that.
 func (e *ev) summarised(d *declared, recv *val, args []*val, at *ast.CallExpr) (*val, bool) {
 	e.b.reached[d.id] = true
@@ -298,9 +310,10 @@ func (b *builder) summary(key string, d *declared, recv *val, args []*val) *summ
 		return s
 	}
 	s := &summary{id: d.id, busy: true}
-	if b.p.Funcs[s.id] != nil || b.idTaken(s.id) {
+	if b.sumIDs[s.id] {
 		s.id = key
 	}
+	b.sumIDs[s.id] = true
 	b.sums[key] = s
 	defer func() { s.busy = false }()
 	e := newEv(b)
@@ -364,17 +377,6 @@ func (b *builder) summary(key string, d *declared, recv *val, args []*val) *summ
 	return s
 }
 
-// idTaken says whether a summary that is being made has the name already.
-func (b *builder) idTaken(id string) bool {
-	n := 0
-	for _, s := range b.sums {
-		if s.id == id {
-			n++
-		}
-	}
-	return n > 0
-}
-
 // derives says whether a function without effects gives a result that its
 // caller may need: a way of choosing between values.
 func derives(b effect.Block) bool {
@@ -399,6 +401,24 @@ func hasEffects(b effect.Block, funcs map[string]*effect.Func) bool {
 		case s.Op == effect.Ack && s.On != nil && s.On.Name == "client":
 		default:
 			found = found || s.IsEffect()
+		}
+		return !found
+	})
+	return found
+}
+
+// outside says whether a block touches something outside of the process: of a
+// library's own variables nobody says that they are shared.
+func (b *builder) outside(blk effect.Block, depth int) bool {
+	found := false
+	blk.Walk(func(s *effect.Step) bool {
+		switch {
+		case s.Op == effect.Call && depth < 6:
+			if f := b.p.Funcs[s.Func]; f != nil {
+				found = found || b.outside(f.Body, depth+1)
+			}
+		case s.IsEffect() && s.On != nil && s.On.Kind != effect.VarKind && s.On.Kind != effect.MutexKind && !(s.On.Kind == effect.RemoteKind && s.On.Name == "client"):
+			found = true
 		}
 		return !found
 	})

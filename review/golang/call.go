@@ -186,7 +186,7 @@ func (e *ev) dispatch(f *types.Func, recv *val, args []*val, at *ast.CallExpr) (
 
 // follow goes into a function of the analysed packages.
 func (e *ev) follow(d *declared, recv *val, args []*val, at *ast.CallExpr) *val {
-	if !e.w.effects[d.id] || e.fr.depth >= maxDepth || e.steps > maxSteps || e.running(d.decl, nil) {
+	if !e.worthwhile(d, recv, args) || e.fr.depth >= maxDepth || e.steps > maxSteps || e.running(d.decl, nil) || e.inCircle(d) {
 		return e.opaque(d.id, d.obj, recv, args)
 	}
 	if r, ok := e.summarised(d, recv, args, at); ok {
@@ -195,6 +195,41 @@ func (e *ev) follow(d *declared, recv *val, args []*val, at *ast.CallExpr) *val 
 	sig := d.obj.Signature()
 	fr := &frame{up: e.fr, fn: d, info: d.info, sig: sig, depth: e.fr.depth + 1, http: isHandlerSig(sig)}
 	return e.inline(fr, d.decl.Recv, d.decl.Type, d.decl.Body, recv, args, at)
+}
+
+// inCircle says whether a function of the same circle is being evaluated.
+func (e *ev) inCircle(d *declared) bool {
+	c := e.w.circle[d.id]
+	if c == 0 {
+		return false
+	}
+	for f := e.fr; f != nil; f = f.up {
+		if f.fn != nil && e.w.circle[f.fn.id] == c {
+			return true
+		}
+	}
+	return false
+}
+
+// worthwhile says whether following a function can show anything.
+func (e *ev) worthwhile(d *declared, recv *val, args []*val) bool {
+	if e.w.effects[d.id] {
+		return true
+	}
+	for _, a := range append([]*val{recv}, args...) {
+		if a == nil {
+			continue
+		}
+		switch a.kind {
+		case funcVal:
+			return true
+		case requestVal, fileVal, writerVal, pointerVal, queryVal, handleVal:
+			if e.w.softs[d.id] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (e *ev) running(decl *ast.FuncDecl, lit *ast.FuncLit) bool {
@@ -206,6 +241,23 @@ func (e *ev) running(decl *ast.FuncDecl, lit *ast.FuncLit) bool {
 	return false
 }
 
+// earlyReturn says whether a body can be left before its end.
+func earlyReturn(b *ast.BlockStmt) bool {
+	found := false
+	for i, s := range b.List {
+		ast.Inspect(s, func(n ast.Node) bool {
+			switch n.(type) {
+			case *ast.FuncLit:
+				return false
+			case *ast.ReturnStmt:
+				found = found || i < len(b.List)-1 || n != ast.Node(s)
+			}
+			return !found
+		})
+	}
+	return found
+}
+
 func (e *ev) inlineLit(f *val, args []*val, at ast.Node) *val {
 	if e.fr.depth >= maxDepth || e.steps > maxSteps || e.running(nil, f.lit) {
 		return unknown()
@@ -215,7 +267,17 @@ func (e *ev) inlineLit(f *val, args []*val, at ast.Node) *val {
 		return unknown()
 	}
 	fr := &frame{up: e.fr, fn: e.fr.fn, lit: f.lit, info: f.info, sig: sig, depth: e.fr.depth + 1, http: isHandlerSig(sig)}
-	return e.inline(fr, nil, f.lit.Type, f.lit.Body, nil, args, at)
+	var kept []types.Object
+	if earlyReturn(f.lit.Body) {
+		// what it assigns outside of itself must survive each of its ways out
+		was := e.fr
+		e.fr = fr
+		kept = e.loopVars(f.lit.Body)
+		e.fr = was
+	}
+	r := e.inline(fr, nil, f.lit.Type, f.lit.Body, nil, args, at)
+	e.endLoop(kept)
+	return r
 }
 
 // inline evaluates a function's body at the place of its call.
@@ -334,7 +396,7 @@ func (e *ev) splice(fr *frame, b effect.Block) bool {
 		}
 		return true
 	})
-	if n > 1 || n == 1 && b[len(b)-1].Op != effect.Return || n == 1 && b[len(b)-1].Fail && fr.http {
+	if n > 1 || n == 1 && len(b) > 0 && b[len(b)-1].Op != effect.Return || n == 1 && b[len(b)-1].Fail && fr.http {
 		return false
 	}
 	if n == 1 {

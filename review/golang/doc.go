@@ -21,8 +21,7 @@
 // # Promise and limits
 //
 // Nothing is guessed: an expression that is not understood has the unknown value,
-// a SQL text that is not understood is an unknown effect (counted in
-// [Result.Unparsed]), a call through an interface with more than two
+// a SQL text that is not understood is left out and reported as a problem, a call through an interface with more than two
 // implementations in scope is not followed. Recursion and calls deeper than 14
 // are cut. Channels carry no values. A package that does not compile is reported
 // and analysed as far as it type-checks.

@@ -6,6 +6,8 @@ import (
 	"sort"
 	"strings"
 
+	"golang.org/x/tools/go/packages"
+
 	"github.com/holdfast-dev/holdfast/review/effect"
 )
 
@@ -32,6 +34,11 @@ func (b *builder) entries() []*start {
 	}
 	for _, id := range sortedKeys(b.w.funcs) {
 		f.bySignature(b.w.funcs[id])
+	}
+	for _, id := range sortedKeys(b.w.funcs) {
+		if d := b.w.funcs[id]; d.decl.Name.Name == "main" && d.pkg.Name == "main" && d.decl.Recv == nil {
+			f.main(d) // last: whether it serves is known by the others
+		}
 	}
 	sort.SliceStable(f.out, func(i, j int) bool { return f.out[i].id < f.out[j].id })
 	return f.out
@@ -280,8 +287,6 @@ func (f *finder) bySignature(d *declared) {
 	sig := d.obj.Signature()
 	name := d.decl.Name.Name
 	switch {
-	case name == "main" && d.pkg.Name == "main" && sig.Recv() == nil:
-		f.main(d)
 	case name == "Reconcile" && sig.Recv() != nil && sig.Results().Len() == 2 && strings.HasSuffix(typeName(sig.Results().At(0).Type()), "reconcile.Result"):
 		f.addFunc(&val{kind: funcVal, decl: d.obj}, d, effect.Reconcile, shortName(typeName(sig.Recv().Type())), effect.RetryBroker, "a controller's Reconcile")
 	case name == "ConsumeClaim" && sig.Params().Len() == 2, name == "HandleMessage" && sig.Params().Len() == 1 && strings.Contains(typeName(sig.Params().At(0).Type()), "nsq"),
@@ -336,17 +341,32 @@ func grpcMethod(sig *types.Signature, d *declared) bool {
 func (f *finder) main(d *declared) {
 	s := &start{id: d.id, name: d.pkg.PkgPath[strings.LastIndexByte(d.pkg.PkgPath, '/')+1:], kind: effect.Main, pos: f.b.w.pos(d.decl.Pos()), retry: effect.RetryCaller,
 		evidence: "a command can be run twice at once", fn: &val{kind: funcVal, decl: d.obj}}
-	if f.serves() {
+	if f.serves(d) {
 		s.kind, s.retry, s.evidence = effect.Startup, effect.RetryNone, "runs in every process of the service"
 	}
 	f.add(s)
 }
 
-// serves says whether the analysed packages answer requests.
-func (f *finder) serves() bool {
+// serves says whether the program that a main function belongs to answers
+// requests: an entry point lies in a package that it imports.
+func (f *finder) serves(d *declared) bool {
+	imported := map[string]bool{}
+	var visit func(p *packages.Package)
+	visit = func(p *packages.Package) {
+		if p == nil || imported[p.PkgPath] {
+			return
+		}
+		imported[p.PkgPath] = true
+		for _, i := range p.Imports {
+			visit(i)
+		}
+	}
+	visit(d.pkg)
 	for _, s := range f.out {
 		if s.kind == effect.HTTP || s.kind == effect.GRPC || s.kind == effect.Consumer || s.kind == effect.Reconcile {
-			return true
+			if s.in != nil && imported[s.in.pkg.PkgPath] {
+				return true
+			}
 		}
 	}
 	return false
@@ -375,7 +395,12 @@ func (f *finder) command(d *declared, x *ast.CompositeLit) {
 			}
 		case "Run", "RunE", "Action":
 			if h, in := f.resolve(d, kv.Value, 0); h != nil {
-				f.addFunc(h, in, effect.Main, name, effect.RetryCaller, "a command can be run twice at once")
+				switch name {
+				case "serve", "server", "start", "run", "web", "api", "worker", "daemon", "controller":
+					f.addFunc(h, in, effect.Startup, name, effect.RetryNone, "runs in every process of the service")
+				default:
+					f.addFunc(h, in, effect.Main, name, effect.RetryCaller, "a command can be run twice at once")
+				}
 			}
 		}
 	}
@@ -460,10 +485,7 @@ func registrar(fn *types.Func) (effect.EntryKind, effect.Retry, string) {
 func (b *builder) libraries() {
 	for _, id := range sortedKeys(b.w.funcs) {
 		d := b.w.funcs[id]
-		if b.reached[id] || !b.w.effects[id] || !d.decl.Name.IsExported() || isConstructor(d.decl) {
-			continue
-		}
-		if strings.HasSuffix(b.w.fset.Position(d.decl.Pos()).Filename, ".pb.go") {
+		if b.reached[id] || !b.w.effects[id] || !d.decl.Name.IsExported() || isConstructor(d.decl) || d.gen {
 			continue
 		}
 		b.evaluate(&start{id: d.id, name: shortName(d.id), kind: effect.Library, pos: b.w.pos(d.decl.Pos()), fn: &val{kind: funcVal, decl: d.obj}})

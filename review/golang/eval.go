@@ -6,6 +6,7 @@ import (
 	"go/types"
 	"maps"
 	"strconv"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/review/effect"
 )
@@ -117,11 +118,14 @@ func (e *ev) set(o types.Object, a *val) {
 // varName is the name of a variable in the program; one per object.
 func (e *ev) varName(o types.Object) string {
 	if n, ok := e.b.objNames[o]; ok {
-		if _, used := e.names[n]; used {
+		if _, used := e.names[strings.TrimSuffix(n, ".err")]; used {
 			return n
 		}
 	}
 	n := e.fresh(o.Name())
+	if isErrorType(o.Type()) {
+		n += ".err" // as the errors of steps are called
+	}
 	e.b.objNames[o] = n
 	return n
 }
@@ -178,6 +182,18 @@ func terminated(b effect.Block) bool {
 		return true
 	case effect.If:
 		return terminated(s.Body) && terminated(s.Else)
+	case effect.Loop:
+		return s.Val == nil && s.Max == 0 && !breaks(s.Body)
+	}
+	return false
+}
+
+// breaks says whether a loop's body leaves the loop by a break.
+func breaks(b effect.Block) bool {
+	for i := range b {
+		if b[i].Op == effect.Break || b[i].Op == effect.If && (breaks(b[i].Body) || breaks(b[i].Else)) {
+			return true
+		}
 	}
 	return false
 }

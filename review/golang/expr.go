@@ -411,7 +411,19 @@ func logic(op string, a, b effect.Value) effect.Value {
 		}
 		return b
 	}
+	// An error of which nothing is known is taken not to be there.
+	if op == "||" && unknownError(a) {
+		return b
+	}
+	if op == "||" && unknownError(b) {
+		return a
+	}
 	return effect.Apply(op, a, b)
+}
+
+// unknownError is `? != nil`.
+func unknownError(v effect.Value) bool {
+	return v.Kind == effect.ApplyValue && v.Name == "!=" && v.Args[0].Kind == effect.UnknownValue && isNil(v.Args[1])
 }
 
 // equality compares, with what is known of nil-ness and of error variables.

@@ -9,6 +9,7 @@ import (
 // finish brings a block into its final form: error policies where the code shows
 // one, no assignments that nobody reads, no empty branches.
 func (b *builder) finish(blk effect.Block) effect.Block {
+	stale(blk)
 	for range 4 {
 		uses := map[string]int{}
 		countUses(blk, uses)
@@ -124,6 +125,11 @@ func onlyFailure(b effect.Block) bool {
 	return len(b) == 1 && b[0].Op == effect.Return && b[0].Fail
 }
 
+// fails says whether a block ends with a failure.
+func fails(b effect.Block) bool {
+	return len(b) > 0 && b[len(b)-1].Op == effect.Return && b[len(b)-1].Fail
+}
+
 func inReturns(b effect.Block, e string) int {
 	n := 0
 	b.Walk(func(s *effect.Step) bool {
@@ -156,14 +162,14 @@ func sweep(b effect.Block, uses map[string]int) effect.Block {
 			if len(s.Body) == 0 && len(s.Else) == 0 {
 				continue
 			}
-			if onlyFailure(s.Body) && len(s.Else) == 0 && blind(*s.Val) {
+			if fails(s.Body) && len(s.Else) == 0 && blind(*s.Val) {
 				continue // input that is refused: no other actor can change that
 			}
 		case effect.Loop, effect.Scope, effect.Spawn:
 			if trivial(s.Body) && !used(uses, s.Bind) {
 				continue
 			}
-		case effect.Write, effect.Send, effect.Close, effect.Fsync, effect.Rename, effect.Commit, effect.Lock, effect.Call, effect.Rollback:
+		case effect.Write, effect.Send, effect.Close, effect.Fsync, effect.Rename, effect.Commit, effect.Lock, effect.Unlock, effect.Call, effect.Rollback:
 			if s.Bind != "" && !used(uses, s.Bind) && s.OnErr != effect.OnBind && s.Mode != effect.Temp {
 				s.Bind = ""
 			}
@@ -202,4 +208,53 @@ func trivial(b effect.Block) bool {
 		return ok
 	})
 	return ok
+}
+
+// stale finds the locks that are taken from their holder when they look old or
+// their holder looks dead: under such a condition the same lock is removed.
+func stale(b effect.Block) {
+	broken := map[string]string{}
+	b.Walk(func(s *effect.Step) bool {
+		if s.Op != effect.If || s.Val == nil {
+			return true
+		}
+		how := ""
+		switch text := s.Val.String(); {
+		case strings.Contains(text, "now()"):
+			how = "age"
+		case strings.Contains(strings.ToLower(text), "pid") || strings.Contains(text, "FindProcess") || strings.Contains(text, "Kill("):
+			how = "pid"
+		default:
+			return true
+		}
+		for _, way := range []effect.Block{s.Body, s.Else} {
+			way.Walk(func(u *effect.Step) bool {
+				if u.Op == effect.Unlock || u.Op == effect.Rename {
+					broken[lockID(u.On)] = how
+				}
+				return true
+			})
+		}
+		return true
+	})
+	if len(broken) == 0 {
+		return
+	}
+	b.Walk(func(s *effect.Step) bool {
+		if s.Op == effect.Lock && s.Stale == "" && s.On.Kind == effect.LockfileKind {
+			s.Stale = broken[lockID(s.On)]
+		}
+		return true
+	})
+}
+
+func lockID(r *effect.Resource) string {
+	if r == nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, k := range r.Key {
+		b.WriteString(k.Val.String())
+	}
+	return b.String()
 }

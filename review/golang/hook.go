@@ -48,7 +48,7 @@ func (e *ev) hook(id string, f *types.Func, recv *val, args []*val, at *ast.Call
 		}
 		return nil, false
 	}
-	for _, try := range []func() (*val, bool){c.std, c.sync, c.files, c.request, c.gorm, c.xorm, c.bun, c.sqlCall} {
+	for _, try := range []func() (*val, bool){c.std, c.sync, c.files, c.request, c.gorm, c.xorm, c.bun, c.sqlCall, c.kube, c.kv, c.send} {
 		if r, ok := try(); ok {
 			return r, true
 		}
@@ -196,6 +196,9 @@ func (in *instance) step(s effect.Step, n int, outer string) effect.Step {
 		s.Bind, s.OnErr = outer, effect.OnBind
 	}
 	s.On, s.To = in.resource(s.On), in.resource(s.To)
+	if s.On != nil && s.On.Kind == effect.RemoteKind && s.On.Name == "http" && in.args["url"] != nil {
+		s.On.Name = hostOf(in.args["url"].v)
+	}
 	var set []effect.Assign
 	for _, a := range s.Set {
 		if v, ok := in.value(a.Val); ok {

@@ -58,6 +58,21 @@ func (c *apiCall) files() (*val, bool) {
 		return c.tempFile(), true
 	case "syscall.Flock", "golang.org/x/sys/unix.Flock":
 		return c.flock(), true
+	case "os.Remove", "os.RemoveAll":
+		if len(c.args) == 1 && lockName(c.arg(0)) {
+			return c.lockfile(effect.Unlock, c.arg(0)), true
+		}
+		return nil, false
+	case "os.Link", "os.Symlink":
+		if len(c.args) == 2 && lockName(c.arg(1)) {
+			return c.lockfile(effect.Lock, c.arg(1)), true
+		}
+		return nil, false
+	case "os.Mkdir":
+		if len(c.args) == 2 && lockName(c.arg(0)) {
+			return c.lockfile(effect.Lock, c.arg(0)), true
+		}
+		return nil, false
 	case "github.com/gofrs/flock.New":
 		return plainVal(c.arg(0)), true
 	case "io.Copy", "io.CopyN", "io.CopyBuffer", "io.WriteString", "fmt.Fprintf", "fmt.Fprint", "fmt.Fprintln":
@@ -77,6 +92,14 @@ func (c *apiCall) files() (*val, bool) {
 		return c.fileMethod()
 	}
 	return nil, false
+}
+
+// lockfile takes or removes a file that is a lock by existing.
+func (c *apiCall) lockfile(op effect.Op, p effect.Value) *val {
+	bind := c.bind("locked")
+	on := &effect.Resource{Kind: effect.LockfileKind, Name: "*", Key: []effect.Assign{{Col: "path", Val: p}}}
+	c.e.emit(effect.Step{Op: op, Try: op == effect.Lock, Pos: c.pos(), Bind: bind, On: on, OnErr: effect.OnBind, Note: c.e.source(c.at)})
+	return c.result(bind)
 }
 
 // opened is a file that is open for reading only: the read comes later.

@@ -210,7 +210,6 @@ func (c *apiCall) spread(args []*val) []*val {
 // so nothing is said of it but that it runs.
 func (c *apiCall) unknownStatement(h *val, how string) *val {
 	bind := c.bind("q")
-	c.e.b.unknownSQL++
 	q := &query{bind: bind, tx: txOf(h), done: true}
 	switch how {
 	case "exec":
@@ -225,7 +224,7 @@ func (c *apiCall) unknownStatement(h *val, how string) *val {
 func (c *apiCall) run(text string, args []*val, tx, how string, dest *val) *val {
 	stmts, err := sql.Parse(text)
 	if err != nil || len(stmts) == 0 {
-		c.e.b.unparsedSQL++
+		c.e.b.notParsed(c.pos(), err)
 		return c.unknownStatement(&val{kind: handleVal, tx: tx}, how)
 	}
 	t := &translation{c: c, args: args, tx: tx, note: c.e.w.text([]byte(strings.ReplaceAll(text, sql.Hole, "…")))}
@@ -282,7 +281,11 @@ func (c *apiCall) queryMethod() (*val, bool) {
 	case "Next", "NextResultSet":
 		return plainVal(effect.Apply("more", effect.Var(q.bind))), true
 	case "RowsAffected", "MatchedCount":
-		return c.withNoError(plainVal(effect.Var(q.bind, "rows"))), true
+		n := plainVal(effect.Var(q.bind, "rows"))
+		if c.f.Signature().Results().Len() == 2 { // its error is that of a driver without the feature
+			return tuple([]*val{n, plainVal(effect.Lit("nil"))}), true
+		}
+		return n, true
 	case "LastInsertId":
 		return c.withNoError(plainVal(effect.Var(q.bind, "id"))), true
 	case "Err", "Close":

@@ -74,7 +74,7 @@ func (c *apiCall) std() (*val, bool) {
 			return c.withNoError(decoded(a)), true
 		}
 	}
-	if c.recv != nil && c.recv.kind == writerVal {
+	if c.recv != nil && c.recv.kind == writerVal && !(c.method() == "Close" && strings.HasPrefix(c.id, "cloud.google.com/go/storage.")) {
 		return c.wrapped()
 	}
 	if cls := knowledge.ErrorClass(c.id); cls != "" && len(c.args) == 1 {
@@ -248,6 +248,9 @@ func (c *apiCall) wrapped() (*val, bool) {
 		}
 		if inner != nil && inner.kind == requestVal {
 			return unknown(), true
+		}
+		if inner != nil && inner.kind == structVal && c.recv.v.Kind == effect.UnknownValue {
+			c.recv.v = c.arg(0) // an object store's writer: the content goes out at Close
 		}
 		return c.withNoError(unknown()), true
 	case "Flush", "Close", "SetIndent", "SetEscapeHTML", "DisallowUnknownFields", "KnownFields", "UseNumber":

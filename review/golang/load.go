@@ -35,6 +35,8 @@ type declared struct {
 	pkg  *packages.Package
 	obj  *types.Func
 	root bool // contains an effect itself
+	soft bool // moves data in a way that matters if it is given a file, a request, an address
+	gen  bool // generated
 }
 
 // world is what is known of all analysed packages.
@@ -44,6 +46,7 @@ type world struct {
 	pkgs     []*packages.Package
 	funcs    map[string]*declared
 	effects  map[string]bool            // functions from which an effect can be reached
+	softs    map[string]bool            // likewise, for what only moves data
 	methods  map[string][]*declared     // by method name, for calls through interfaces
 	written  map[string]bool            // "pkg.Type.field" and "pkg.var" that are changed after construction
 	infos    map[*ast.FuncLit]*declared // the function around a literal
@@ -52,13 +55,15 @@ type world struct {
 	lines    int
 	module   string
 
-	implCache map[*types.Func][]*declared
-	ownPkgs   map[string]bool
-	sources   map[string][]byte
+	circle      map[string]int  // see cycles
+	sharedTypes map[string]bool // see shareTypes
+	implCache   map[*types.Func][]*declared
+	ownPkgs     map[string]bool
+	sources     map[string][]byte
 }
 
 func load(ctx context.Context, r front.Request, o Options) (*world, error) {
-	w := &world{dir: r.Dir, fset: token.NewFileSet(), funcs: map[string]*declared{}, effects: map[string]bool{},
+	w := &world{dir: r.Dir, fset: token.NewFileSet(), funcs: map[string]*declared{}, effects: map[string]bool{}, softs: map[string]bool{},
 		methods: map[string][]*declared{}, written: map[string]bool{}, infos: map[*ast.FuncLit]*declared{},
 		implCache: map[*types.Func][]*declared{}, sources: map[string][]byte{}}
 	patterns := r.Patterns
@@ -99,6 +104,7 @@ func (w *world) add(p *packages.Package) {
 	for _, f := range p.Syntax {
 		w.lines += w.fset.File(f.FileStart).LineCount()
 		w.collectIgnores(f)
+		generated := ast.IsGenerated(f)
 		for _, d := range f.Decls {
 			fd, ok := d.(*ast.FuncDecl)
 			if !ok || fd.Body == nil {
@@ -108,7 +114,7 @@ func (w *world) add(p *packages.Package) {
 			if obj == nil {
 				continue
 			}
-			d := &declared{id: funcID(obj), decl: fd, info: p.TypesInfo, pkg: p, obj: obj}
+			d := &declared{id: funcID(obj), decl: fd, info: p.TypesInfo, pkg: p, obj: obj, gen: generated}
 			if fd.Name.Name == "init" || fd.Name.Name == "_" {
 				d.id += fmt.Sprintf("#%d", w.fset.Position(fd.Pos()).Line)
 			}

@@ -5,6 +5,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/review/effect"
 )
@@ -433,10 +434,25 @@ func (e *ev) endLoop(objs []types.Object) {
 func (e *ev) loopBody(body func()) effect.Block {
 	facts, failed, defers := e.facts, e.failed, e.fr.defers
 	e.facts = map[string]bool{}
+	for k, v := range facts {
+		if !e.looseRoot(k) {
+			e.facts[k] = v
+		}
+	}
 	b := e.branch(body)
 	e.facts, e.failed = facts, failed
 	e.fr.defers = defers
 	return b
+}
+
+// looseRoot says whether a fact is about a variable that changes between rounds.
+func (e *ev) looseRoot(fact string) bool {
+	for o, n := range e.loose {
+		if n > 0 && strings.HasPrefix(fact, e.varName(o)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (e *ev) forStmt(s *ast.ForStmt) {
@@ -543,6 +559,9 @@ func (e *ev) repeatsOnFailure(body *ast.BlockStmt) bool {
 			}
 			if !ok && mentionsError(e.fr.info, s.Cond) && (continues(s.Body) || leaves(s.Body)) && leaves(body) {
 				found = true
+			}
+			if not, isNot := s.Cond.(*ast.UnaryExpr); isNot && not.Op == token.NOT && mentionsError(e.fr.info, not.X) && leaves(s.Body) && !leaves(body) {
+				found = true // leaves unless it is the error that is tried again
 			}
 			if isConflictCheck(s.Cond) && (continues(s.Body) || leaves(s.Body)) {
 				found = true

@@ -124,7 +124,7 @@ func (t *translation) conditions(table, alias string, es []*sql.Expr, single boo
 				continue
 			}
 			v := t.value(r)
-			if op == "==" && t.isKey(table, l.Name) && !isNil(v) {
+			if op == "==" && t.isKey(table, l.Name) && !isNil(v) && !sameColumn(v, l.Name) {
 				key = append(key, effect.Assign{Col: l.Name, Val: v})
 			} else {
 				where = append(where, effect.Cond{Col: l.Name, Op: op, Val: v})
@@ -154,6 +154,16 @@ func (t *translation) conditions(table, alias string, es []*sql.Expr, single boo
 		}
 	}
 	return key, where
+}
+
+// sameColumn says whether a value is the same column of a row read before: then
+// the condition asks whether it is still so. An id does not change, it only says
+// which row.
+func sameColumn(v effect.Value, col string) bool {
+	if col == "id" || hasSuffixAny(col, "_id", "uuid") || v.Kind != effect.PathValue || v.Root() == "in" {
+		return false
+	}
+	return strings.HasSuffix(v.Name, "."+col)
 }
 
 func compareOp(op string) string {
@@ -462,6 +472,9 @@ func (t *translation) insert(s *sql.Stmt, q *query) {
 			step.Set = t.sets(c.Set)
 			_, step.Where = t.conditions(s.Table, s.Alias, c.Where.Conjuncts(), true)
 		}
+		if step.Mode == effect.Upsert {
+			key = without(key, step.Set) // what the conflict changes does not say which row it is
+		}
 		if len(c.Cols) > 0 {
 			key = nil
 			for _, col := range c.Cols {
@@ -480,6 +493,21 @@ func (t *translation) insert(s *sql.Stmt, q *query) {
 	cond := effect.Apply("!", effect.Var(guarded, "found"))
 	body := t.c.e.branch(func() { t.emit(step) })
 	t.c.e.emit(effect.Step{Op: effect.If, Pos: t.c.pos(), Val: &cond, Body: body})
+}
+
+// without leaves out the columns that are set.
+func without(key, set []effect.Assign) []effect.Assign {
+	out := key[:0:0]
+	for _, k := range key {
+		changed := false
+		for _, a := range set {
+			changed = changed || a.Col == k.Col
+		}
+		if !changed {
+			out = append(out, k)
+		}
+	}
+	return out
 }
 
 // source emits what INSERT ... SELECT reads. For the form with WHERE NOT EXISTS

@@ -137,15 +137,15 @@ func snake(name string) string {
 // names one, or the name in snake case, which is what GORM, bun and sqlc do.
 func column(f *types.Var, owner types.Type) string {
 	tag := fieldTag(f, owner)
+	for _, part := range strings.Split(tag.Get("gorm"), ";") {
+		if c, ok := strings.CutPrefix(strings.TrimSpace(part), "column:"); ok {
+			return word(strings.ToLower(c))
+		}
+	}
 	for _, k := range []string{"db", "bun", "json", "yaml", "form", "uri", "dynamodbav", "bson", "firestore"} {
 		name, _, _ := strings.Cut(tag.Get(k), ",")
 		if name != "" && name != "-" && !strings.Contains(name, ":") {
-			return snake(name)
-		}
-	}
-	for _, part := range strings.Split(tag.Get("gorm"), ";") {
-		if c, ok := strings.CutPrefix(strings.TrimSpace(part), "column:"); ok {
-			return strings.ToLower(c)
+			return word(snake(name))
 		}
 	}
 	return snake(f.Name())

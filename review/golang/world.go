@@ -23,10 +23,17 @@ func (w *world) survey() {
 			callers[to] = append(callers[to], from)
 		}
 	}
+	w.circle = cycles(sortedKeys(w.funcs), calls)
+	w.spread(callers, w.effects, func(d *declared) bool { return d.root })
+	w.spread(callers, w.softs, func(d *declared) bool { return d.root || d.soft })
+}
+
+// spread marks the functions that can reach a marked one.
+func (w *world) spread(callers map[string][]string, marks map[string]bool, first func(*declared) bool) {
 	var queue []string
 	for id, d := range w.funcs {
-		if d.root {
-			w.effects[id] = true
+		if first(d) {
+			marks[id] = true
 			queue = append(queue, id)
 		}
 	}
@@ -34,8 +41,8 @@ func (w *world) survey() {
 		id := queue[0]
 		queue = queue[1:]
 		for _, c := range callers[id] {
-			if !w.effects[c] {
-				w.effects[c] = true
+			if !marks[c] {
+				marks[c] = true
 				queue = append(queue, c)
 			}
 		}
@@ -87,15 +94,21 @@ func (w *world) surveyUse(d *declared, f *types.Func, calls map[string][]string)
 		return
 	}
 	switch p := f.Pkg().Path(); {
-	case p == "errors", p == "strings", p == "context", p == "sort":
 	case p == "time":
 		d.root = d.root || f.Name() == "Sleep"
 	case p == "fmt":
-		d.root = d.root || strings.HasPrefix(f.Name(), "Fprint")
-	case p == "encoding/json" || p == "io" || p == "os" || p == "sync" || p == "sync/atomic":
+		d.soft = d.soft || strings.HasPrefix(f.Name(), "Fprint")
+	case p == "encoding/json" || p == "io" || p == "bufio" || strings.HasSuffix(p, "yaml.v3") || strings.HasSuffix(p, "yaml/v3"):
+		d.soft = true
+	case p == "net/http":
+		d.soft = true
+		if r := typeName(recvTypeOrAny(f)); r == "net/http.Client" || knowledge.Effectful(p, f.Name()) && r == "" {
+			d.root = true
+		}
+	case isInterfaceMethod(f) && execMethods[f.Name()] != "":
 		d.root = true
-	case !knowledge.Quiet(p):
-		d.root = true
+	default:
+		d.root = d.root || knowledge.Effectful(p, f.Name())
 	}
 }
 
@@ -119,7 +132,7 @@ func (w *world) surveyWrite(d *declared, l ast.Expr, constructor, assign bool) {
 		case *ast.SelectorExpr:
 			if sel := d.info.Selections[x]; sel != nil {
 				if !constructor {
-					if n := typeName(sel.Recv()); n != "" {
+					if n := typeName(sel.Recv()); n != "" && w.sharedTypes[n] {
 						w.written[shortName(n)+"."+x.Sel.Name] = true
 						d.root = true
 					}

@@ -69,6 +69,9 @@ var version = regexp.MustCompile(`/v[0-9]+([./#]|$)|\.v[0-9]+([./#]|$)`)
 
 // Plain takes version suffixes out of the import path in a name.
 func Plain(id string) string {
+	if !strings.Contains(id, "/v") && !strings.Contains(id, ".v") {
+		return id
+	}
 	return version.ReplaceAllString(id, "$1$2")
 }
 
@@ -115,6 +118,57 @@ var variants = map[string][]string{
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb#PutItem":     {"ConditionExpression"},
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb#UpdateItem":  {"ConditionExpression"},
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb#DeleteItem":  {"ConditionExpression"},
+}
+
+// Effectful says whether a function or method of a package may have an effect;
+// it is a quick look before Lookup, and errs on the side of yes.
+func Effectful(pkg, name string) bool {
+	pkg = Plain(pkg)
+	if only, ok := sparse[pkg]; ok {
+		return only[name]
+	}
+	for _, p := range libraries {
+		if pkg == p || strings.HasPrefix(pkg, p+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func names(list ...string) map[string]bool {
+	out := map[string]bool{}
+	for _, n := range list {
+		out[n] = true
+	}
+	return out
+}
+
+// sparse are packages of which only some functions have effects.
+var sparse = map[string]map[string]bool{
+	"os": names("WriteFile", "ReadFile", "Create", "OpenFile", "Open", "CreateTemp", "MkdirTemp", "Rename", "Remove", "RemoveAll", "Link", "Symlink", "Truncate",
+		"Stat", "Lstat", "Mkdir", "ReadDir", "Write", "WriteString", "Sync", "Close"),
+	"io/ioutil":                  names("WriteFile", "ReadFile", "TempFile", "TempDir"),
+	"sync":                       names("Lock", "Unlock", "RLock", "RUnlock", "TryLock", "Go", "Load", "Store", "LoadOrStore", "Delete", "LoadAndDelete"),
+	"net/http":                   names("Get", "Post", "PostForm", "Head", "Do"),
+	"net/smtp":                   names("SendMail"),
+	"syscall":                    names("Flock"),
+	"golang.org/x/sys/unix":      names("Flock"),
+	"golang.org/x/sync/errgroup": names("Go", "Wait"),
+}
+
+// libraries are packages (with what is below them) that talk to something
+// outside, or keep locks.
+var libraries = []string{
+	"database/sql", "sync/atomic", "golang.org/x/sync/singleflight",
+	"github.com/jackc/pgx", "github.com/jackc/pgxpool", "github.com/jmoiron/sqlx", "github.com/uptrace/bun", "gorm.io/gorm", "github.com/jinzhu/gorm",
+	"xorm.io/xorm", "github.com/go-xorm/xorm", "github.com/Masterminds/squirrel", "entgo.io/ent",
+	"github.com/redis/go-redis", "github.com/go-redis/redis", "github.com/gomodule/redigo", "github.com/bsm/redislock", "github.com/go-redsync/redsync",
+	"github.com/aws/aws-sdk-go-v2/service", "github.com/aws/aws-sdk-go-v2/feature", "github.com/aws/aws-sdk-go/service", "cloud.google.com/go/storage", "cloud.google.com/go/pubsub",
+	"cloud.google.com/go/firestore", "github.com/Azure/azure-sdk-for-go/sdk/storage", "github.com/minio/minio-go", "gocloud.dev/blob",
+	"go.etcd.io/etcd/client", "go.etcd.io/bbolt", "go.mongodb.org/mongo-driver", "k8s.io/client-go", "sigs.k8s.io/controller-runtime",
+	"github.com/google/renameio", "github.com/natefinch/atomic", "github.com/dchest/safefile", "github.com/gofrs/flock", "github.com/rogpeppe/go-internal/lockedfile",
+	"github.com/segmentio/kafka-go", "github.com/IBM/sarama", "github.com/Shopify/sarama", "github.com/nats-io/nats.go", "github.com/rabbitmq/amqp091-go", "github.com/ThreeDotsLabs/watermill",
+	"github.com/hibiken/asynq", "github.com/stripe/stripe-go", "github.com/holdfast-dev/holdfast/atomicfile",
 }
 
 // Known are the names of all functions, for tests and documentation.

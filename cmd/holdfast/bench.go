@@ -1,11 +1,13 @@
 package main
 
 import (
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/internal/mechbench"
+	"github.com/holdfast-dev/holdfast/internal/reviewbench"
 	"github.com/holdfast-dev/holdfast/internal/storebench"
 	"github.com/holdfast-dev/holdfast/play"
 	"github.com/holdfast-dev/holdfast/play/scenario"
@@ -16,7 +18,7 @@ func newBench() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure Holdfast on this machine",
 	}
-	c.AddCommand(newBenchPlay(), newBenchStore(), newBenchMechanisms())
+	c.AddCommand(newBenchPlay(), newBenchReview(), newBenchStore(), newBenchMechanisms())
 	return c
 }
 
@@ -62,6 +64,28 @@ compare-and-set, and by SELECT FOR UPDATE.`,
 	c.Flags().DurationVar(&o.Time, "time", 0, "how long each cell is measured (default 2s)")
 	c.Flags().StringSliceVar(&o.Only, "only", nil, "tables to print: "+strings.Join(mechbench.Tables(), ", ")+" (default all)")
 	c.Flags().StringVar(&o.PostgresURL, "postgres", "", "`URL` of a database to use; empty starts a throwaway server")
+	return c
+}
+
+func newBenchReview() *cobra.Command {
+	var o reviewbench.Options
+	c := &cobra.Command{
+		Use:   "review [FOLDER]",
+		Short: "Measure review beside staticcheck on a module: time and memory",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				o.Dir = args[0]
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			return reviewbench.Run(cmd.Context(), cmd.OutOrStdout(), self, o)
+		},
+	}
+	c.Flags().IntVar(&o.Rounds, "rounds", 3, "runs of each program")
+	c.Flags().BoolVar(&o.Diff, "diff", false, "measure --diff HEAD as well (the folder must be in a git repository)")
 	return c
 }
 

@@ -59,7 +59,7 @@ Exit codes: 0 nothing was found, 1 there are findings, 2 it could not run.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newPlay(), newReplay(), newInit(), newBench())
+	root.AddCommand(newPlay(), newReplay(), newReview(), newInit(), newBench())
 	return root
 }
 

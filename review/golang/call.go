@@ -1,0 +1,629 @@
+package golang
+
+import (
+	"go/ast"
+	"go/types"
+	"maps"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/review/effect"
+)
+
+// callee is the function that a call names statically; nil for calls of values.
+func callee(info *types.Info, c *ast.CallExpr) *types.Func {
+	fun := ast.Unparen(c.Fun)
+	switch f := fun.(type) {
+	case *ast.IndexExpr:
+		fun = f.X
+	case *ast.IndexListExpr:
+		fun = f.X
+	}
+	switch f := ast.Unparen(fun).(type) {
+	case *ast.Ident:
+		o, _ := info.Uses[f].(*types.Func)
+		return o
+	case *ast.SelectorExpr:
+		o, _ := info.Uses[f.Sel].(*types.Func)
+		return o
+	}
+	return nil
+}
+
+func (e *ev) call(c *ast.CallExpr) *val {
+	if tv, ok := e.fr.info.Types[c.Fun]; ok && tv.IsType() {
+		if len(c.Args) == 1 { // a conversion
+			a := e.load(e.expr(c.Args[0]), c.Args[0])
+			if a.kind == funcVal || a.special() || a.kind == plain {
+				return a
+			}
+		}
+		return unknown()
+	}
+	if id, ok := ast.Unparen(c.Fun).(*ast.Ident); ok {
+		if b, ok := e.obj(id).(*types.Builtin); ok {
+			return e.builtin(b.Name(), c)
+		}
+	}
+	var recv *val
+	if sel, ok := ast.Unparen(c.Fun).(*ast.SelectorExpr); ok && e.fr.info.Selections[sel] != nil && callee(e.fr.info, c) != nil {
+		recv = e.expr(sel.X)
+	}
+	var args []*val
+	if len(c.Args) == 1 && callee(e.fr.info, c) != nil {
+		if t, ok := e.fr.info.TypeOf(c.Args[0]).(*types.Tuple); ok { // f(g())
+			args = e.multi(c.Args[0], t.Len())
+			return e.callWith(c, recv, args)
+		}
+	}
+	for _, a := range c.Args {
+		v := e.expr(a)
+		if v.kind == stateVal && !e.placeArg(c) {
+			v = e.load(v, a)
+		}
+		args = append(args, v)
+	}
+	return e.callWith(c, recv, args)
+}
+
+// placeArg says whether the call takes the place, not the content: the
+// functions of sync/atomic.
+func (e *ev) placeArg(c *ast.CallExpr) bool {
+	f := callee(e.fr.info, c)
+	return f != nil && f.Pkg() != nil && f.Pkg().Path() == "sync/atomic"
+}
+
+// callWith calls with evaluated receiver and arguments.
+func (e *ev) callWith(c *ast.CallExpr, recv *val, args []*val) *val {
+	if f := callee(e.fr.info, c); f != nil {
+		if recv != nil && recv.kind == stateVal {
+			if r, ok := e.stateMethod(f.Name(), recv, args, c); ok {
+				return r
+			}
+			recv = e.load(recv, c)
+		}
+		return e.callFunc(f, recv, args, c)
+	}
+	if lit, ok := ast.Unparen(c.Fun).(*ast.FuncLit); ok {
+		return e.inlineLit(&val{kind: funcVal, lit: lit, info: e.fr.info}, e.argsFor(c, args), c)
+	}
+	f := e.load(e.expr(c.Fun), c.Fun)
+	if args == nil {
+		for _, a := range c.Args {
+			args = append(args, e.load(e.expr(a), a))
+		}
+	}
+	return e.callValue(f, args, c)
+}
+
+func (e *ev) argsFor(c *ast.CallExpr, args []*val) []*val {
+	if args == nil {
+		for _, a := range c.Args {
+			args = append(args, e.load(e.expr(a), a))
+		}
+	}
+	return args
+}
+
+// callValue calls a function value.
+func (e *ev) callValue(f *val, args []*val, at *ast.CallExpr) *val {
+	switch {
+	case f.kind == funcVal && f.lit != nil:
+		return e.inlineLit(f, args, at)
+	case f.kind == funcVal && f.decl != nil:
+		return e.callFunc(f.decl, f.recv, args, at)
+	}
+	return unknown()
+}
+
+// callFunc calls a declared function or method.
+func (e *ev) callFunc(f *types.Func, recv *val, args []*val, at *ast.CallExpr) *val {
+	f = f.Origin()
+	id := funcID(f)
+	if d := e.w.funcs[id]; d != nil {
+		if r, ok := e.hook(id, f, recv, args, at, true); ok {
+			return r
+		}
+		return e.follow(d, recv, args, at)
+	}
+	if r, ok := e.hook(id, f, recv, args, at, false); ok {
+		return r
+	}
+	if isInterfaceMethod(f) {
+		if r, ok := e.dispatch(f, recv, args, at); ok {
+			return r
+		}
+	}
+	return e.opaque(id, f, recv, args)
+}
+
+func isInterfaceMethod(f *types.Func) bool {
+	r := f.Signature().Recv()
+	if r == nil {
+		return false
+	}
+	return types.IsInterface(r.Type())
+}
+
+// dispatch follows a call through an interface when the analysed packages have
+// one or two types that can be behind it.
+func (e *ev) dispatch(f *types.Func, recv *val, args []*val, at *ast.CallExpr) (*val, bool) {
+	impls := e.w.implementers(f)
+	if recv != nil && recv.typ != nil && !types.IsInterface(recv.typ) {
+		if n := typeName(recv.typ); n != "" {
+			for _, d := range impls {
+				if typeName(d.obj.Signature().Recv().Type()) == n {
+					return e.follow(d, recv, args, at), true
+				}
+			}
+		}
+	}
+	if len(impls) == 0 || len(impls) > 2 {
+		return nil, false
+	}
+	var out *val
+	var run func(i int)
+	run = func(i int) {
+		r := recv
+		if r == nil || r.kind == plain || r.kind == sharedVal {
+			t := impls[i].obj.Signature().Recv().Type()
+			r = &val{kind: sharedVal, name: shortName(typeName(t)), typ: t}
+			if recv != nil {
+				r.v = recv.v
+			}
+		}
+		if i == len(impls)-1 {
+			out = e.follow(impls[i], r, args, at)
+			return
+		}
+		e.fork(e.pos(at), effect.Unknown(), func() { out = e.follow(impls[i], r, args, at) }, func() { run(i + 1) })
+	}
+	run(0)
+	if len(impls) > 1 && out != nil && !out.special() {
+		return e.opaque(funcID(f), f, recv, args), true
+	}
+	return out, true
+}
+
+// follow goes into a function of the analysed packages.
+func (e *ev) follow(d *declared, recv *val, args []*val, at *ast.CallExpr) *val {
+	if !e.worthwhile(d, recv, args) || e.fr.depth >= maxDepth || e.steps > maxSteps || e.running(d.decl, nil) || e.inCircle(d) {
+		return e.opaque(d.id, d.obj, recv, args)
+	}
+	if r, ok := e.summarised(d, recv, args, at); ok {
+		return r
+	}
+	sig := d.obj.Signature()
+	fr := &frame{up: e.fr, fn: d, info: d.info, sig: sig, depth: e.fr.depth + 1, http: isHandlerSig(sig)}
+	return e.inline(fr, d.decl.Recv, d.decl.Type, d.decl.Body, recv, args, at)
+}
+
+// inCircle says whether a function of the same circle is being evaluated.
+func (e *ev) inCircle(d *declared) bool {
+	c := e.w.circle[d.id]
+	if c == 0 {
+		return false
+	}
+	for f := e.fr; f != nil; f = f.up {
+		if f.fn != nil && e.w.circle[f.fn.id] == c {
+			return true
+		}
+	}
+	return false
+}
+
+// worthwhile says whether following a function can show anything.
+func (e *ev) worthwhile(d *declared, recv *val, args []*val) bool {
+	if e.w.effects[d.id] {
+		return true
+	}
+	for _, a := range append([]*val{recv}, args...) {
+		if a == nil {
+			continue
+		}
+		switch a.kind {
+		case funcVal:
+			return true
+		case requestVal, fileVal, writerVal, pointerVal, queryVal, handleVal:
+			if e.w.softs[d.id] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (e *ev) running(decl *ast.FuncDecl, lit *ast.FuncLit) bool {
+	for f := e.fr; f != nil; f = f.up {
+		if decl != nil && f.fn != nil && f.lit == nil && f.fn.decl == decl || lit != nil && f.lit == lit {
+			return true
+		}
+	}
+	return false
+}
+
+// earlyReturn says whether a body can be left before its end.
+func earlyReturn(b *ast.BlockStmt) bool {
+	found := false
+	for i, s := range b.List {
+		ast.Inspect(s, func(n ast.Node) bool {
+			switch n.(type) {
+			case *ast.FuncLit:
+				return false
+			case *ast.ReturnStmt:
+				found = found || i < len(b.List)-1 || n != ast.Node(s)
+			}
+			return !found
+		})
+	}
+	return found
+}
+
+func (e *ev) inlineLit(f *val, args []*val, at ast.Node) *val {
+	if e.fr.depth >= maxDepth || e.steps > maxSteps || e.running(nil, f.lit) {
+		return unknown()
+	}
+	sig, _ := f.info.TypeOf(f.lit).(*types.Signature)
+	if sig == nil {
+		return unknown()
+	}
+	fr := &frame{up: e.fr, fn: e.fr.fn, lit: f.lit, info: f.info, sig: sig, depth: e.fr.depth + 1, http: isHandlerSig(sig)}
+	var kept []types.Object
+	if earlyReturn(f.lit.Body) {
+		// what it assigns outside of itself must survive each of its ways out
+		was := e.fr
+		e.fr = fr
+		kept = e.loopVars(f.lit.Body)
+		e.fr = was
+	}
+	r := e.inline(fr, nil, f.lit.Type, f.lit.Body, nil, args, at)
+	e.endLoop(kept)
+	return r
+}
+
+// inline evaluates a function's body at the place of its call.
+func (e *ev) inline(fr *frame, recvList *ast.FieldList, ft *ast.FuncType, body *ast.BlockStmt, recv *val, args []*val, at ast.Node) *val {
+	loose, failed, facts := e.loose, e.failed, e.facts
+	e.facts = maps.Clone(facts)
+	block := e.body(fr, recvList, ft, body, recv, args)
+	e.loose, e.failed = loose, failed
+	if !e.splice(fr, block) {
+		e.facts = facts
+		return e.scope(fr, block, at)
+	}
+	return e.results(fr, "")
+}
+
+// body evaluates a function's body into a block of its own.
+func (e *ev) body(fr *frame, recvList *ast.FieldList, ft *ast.FuncType, body *ast.BlockStmt, recv *val, args []*val) effect.Block {
+	was := e.fr
+	e.fr = fr
+	defer func() { e.fr = was }()
+	e.loose = maps.Clone(e.loose)
+	e.failed = false
+	if n := len(body.List); n > 0 {
+		fr.last = body.List[n-1]
+	}
+	return e.branch(func() {
+		e.bindParams(fr, recvList, ft, recv, args)
+		e.stmts(body.List)
+		if !terminated(*e.out) && e.steps <= maxSteps {
+			e.runDefers()
+			var vals []*val
+			for _, o := range fr.results {
+				vals = append(vals, e.env[o])
+			}
+			if len(fr.defers) > 0 || len(fr.returns) > 0 || fr.up == nil {
+				e.leave(e.w.pos(body.Rbrace), vals)
+			} else {
+				fr.returns = append(fr.returns, vals)
+				e.emit(effect.Step{Op: effect.Return, Pos: e.w.pos(body.Rbrace), Fail: e.failed})
+			}
+		}
+	})
+}
+
+func (e *ev) bindParams(fr *frame, recvList *ast.FieldList, ft *ast.FuncType, recv *val, args []*val) {
+	if recvList != nil && len(recvList.List) == 1 && len(recvList.List[0].Names) == 1 {
+		if o := fr.info.Defs[recvList.List[0].Names[0]]; o != nil {
+			if recv == nil {
+				recv = unknown()
+			}
+			e.env[o] = recv
+		}
+	}
+	i := 0
+	for _, f := range ft.Params.List {
+		_, variadic := f.Type.(*ast.Ellipsis)
+		for _, n := range f.Names {
+			o := fr.info.Defs[n]
+			var a *val
+			switch {
+			case variadic:
+				a = &val{kind: plain, v: effect.Apply("list", values(args[min(i, len(args)):])...), elems: args[min(i, len(args)):]}
+			case i < len(args):
+				a = args[i]
+			}
+			if a == nil {
+				a = unknown()
+			}
+			if a.kind == structVal && !a.special() && a.typ != nil && o != nil && !isPointer(o.Type()) {
+				a = e.materialise(o, a)
+			}
+			if o != nil {
+				if a.kind == plain && a.typ == nil {
+					a = e.typed(a, o.Type())
+				}
+				e.env[o] = a
+			}
+			i++
+		}
+		if len(f.Names) == 0 {
+			i++
+		}
+	}
+	if ft.Results != nil {
+		for _, f := range ft.Results.List {
+			for _, n := range f.Names {
+				if o, ok := fr.info.Defs[n].(*types.Var); ok && n.Name != "_" {
+					fr.results = append(fr.results, o)
+					e.env[o] = e.zero(o.Type())
+				}
+			}
+		}
+	}
+}
+
+func isPointer(t types.Type) bool { _, ok := t.Underlying().(*types.Pointer); return ok }
+
+// typed adds what the declared type says.
+func (e *ev) typed(a *val, t types.Type) *val {
+	if handleOf(t) == "" {
+		return a
+	}
+	if isNil(a.v) {
+		return &val{kind: handleVal, typ: t, v: a.v}
+	}
+	return e.byType(t, a.v)
+}
+
+// splice puts the steps of a function straight into the caller's block if it has
+// one way out, at its end.
+func (e *ev) splice(fr *frame, b effect.Block) bool {
+	n := 0
+	b.Walk(func(s *effect.Step) bool {
+		if s.Op == effect.Return {
+			n++
+		}
+		return true
+	})
+	if n > 1 || n == 1 && len(b) > 0 && b[len(b)-1].Op != effect.Return || n == 1 && b[len(b)-1].Fail && fr.http {
+		return false
+	}
+	if n == 1 {
+		b = b[:len(b)-1]
+	}
+	*e.out = append(*e.out, b...)
+	return true
+}
+
+// scope wraps a function with several ways out.
+func (e *ev) scope(fr *frame, b effect.Block, at ast.Node) *val {
+	hasEffect := false
+	b.Walk(func(s *effect.Step) bool {
+		hasEffect = hasEffect || s.IsEffect() || s.Op == effect.Call
+		return !hasEffect
+	})
+	name := "r"
+	if fr.lit == nil && fr.fn != nil {
+		name = fr.fn.decl.Name.Name
+	}
+	bind := e.fresh(name)
+	if fr.http {
+		b = markFail(b)
+	}
+	note := ""
+	if fr.lit == nil && fr.fn != nil {
+		note = fr.fn.id
+	}
+	e.emit(effect.Step{Op: effect.Scope, Pos: e.pos(at), Bind: bind, OnErr: effect.OnBind, Body: expandReturns(b, fr.sig), Note: note})
+	return e.results(fr, bind)
+}
+
+func markFail(b effect.Block) effect.Block { return b }
+
+// results are what a call gives. Without bind there is one way out and its
+// values stand as they are.
+func (e *ev) results(fr *frame, bind string) *val {
+	n := fr.sig.Results().Len()
+	out := make([]*val, n)
+	for i := range n {
+		isErr := i == n-1 && isErrorType(fr.sig.Results().At(i).Type())
+		var special, only *val
+		for _, r := range fr.returns {
+			if i >= len(r) || r[i] == nil {
+				continue
+			}
+			only = r[i]
+			if r[i].special() && r[i].kind != pointerVal {
+				special = r[i]
+			}
+			if r[i].kind == pointerVal {
+				if c := e.env[r[i].cell]; c != nil {
+					only = c
+					if c.special() {
+						special = c
+					}
+				}
+			}
+		}
+		switch {
+		case special != nil && !isErr:
+			out[i] = special
+		case bind == "" && only != nil:
+			out[i] = only
+		case !isErr && bind != "" && e.oneValue(fr.returns, i) != nil:
+			out[i] = e.oneValue(fr.returns, i)
+		case bind == "":
+			out[i] = unknown()
+		case isErr:
+			out[i] = plainVal(effect.Var(bind, "err"))
+		default:
+			out[i] = e.byType(fr.sig.Results().At(i).Type(), effect.Var(bind, itoa(i)))
+			if out[i].kind == handleVal {
+				out[i].tx = ""
+			}
+		}
+	}
+	return tuple(out)
+}
+
+// oneValue is the value that all successful ways out give, if they give the same:
+// the ones beside an error are nil or zero.
+func (e *ev) oneValue(returns [][]*val, i int) *val {
+	var out *val
+	for _, r := range returns {
+		if i >= len(r) {
+			continue
+		}
+		a := e.deref(r[i])
+		if a == nil || a.v.Kind == effect.ConstValue {
+			continue
+		}
+		if a.kind != plain || a.v.Kind != effect.PathValue || out != nil && out.v.String() != a.v.String() {
+			return nil
+		}
+		out = a
+	}
+	return out
+}
+
+func itoa(i int) string { return string(rune('0' + i%10)) }
+
+func tuple(vs []*val) *val {
+	switch len(vs) {
+	case 0:
+		return unknown()
+	case 1:
+		return vs[0]
+	}
+	return &val{kind: tupleVal, elems: vs}
+}
+
+// expandReturns writes `return x, err` out where it is not known whether err is
+// nil.
+func expandReturns(b effect.Block, sig *types.Signature) effect.Block {
+	n := sig.Results().Len()
+	if n == 0 || !isErrorType(sig.Results().At(n-1).Type()) {
+		return b
+	}
+	var out effect.Block
+	for _, s := range b {
+		if s.Op != effect.Scope && s.Op != effect.Spawn {
+			s.Body, s.Else = expandReturns(s.Body, sig), expandReturns(s.Else, sig)
+		}
+		if s.Op == effect.Return && !s.Fail && len(s.Args) == n {
+			last := s.Args[n-1]
+			if last.Kind == effect.PathValue {
+				cond := effect.Apply("!=", last, effect.Lit("nil"))
+				failing := s
+				failing.Fail = true
+				out = append(out, effect.Step{Op: effect.If, Pos: s.Pos, Val: &cond, Body: effect.Block{failing}})
+				s.Args = append(append([]effect.Value(nil), s.Args[:n-1]...), effect.Lit("nil"))
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// opaque is a call that is not followed: its result derives from what went in.
+func (e *ev) opaque(id string, f *types.Func, recv *val, args []*val) *val {
+	res := f.Signature().Results()
+	if res.Len() == 0 {
+		return unknown()
+	}
+	var in []effect.Value
+	if recv != nil && recv.v.Kind != effect.UnknownValue {
+		in = append(in, recv.v)
+	}
+	for _, a := range args {
+		if a == nil || a.kind == typeVal || a.v.Kind == effect.UnknownValue && a.kind != plain {
+			continue
+		}
+		if a.typ != nil && implementsContext(a.typ) {
+			continue
+		}
+		in = append(in, a.v)
+	}
+	v := effect.Apply(word(shortName(id)), in...)
+	out := make([]*val, res.Len())
+	for i := range out {
+		t := res.At(i).Type()
+		switch {
+		case handleOf(t) != "":
+			out[i] = &val{kind: handleVal, typ: t, v: effect.Lit("nil")}
+		case i == res.Len()-1 && isErrorType(t):
+			if strings.HasPrefix(id, "errors.New") || id == "fmt.Errorf" || i == 0 {
+				out[i] = plainVal(effect.Apply("error", in...))
+			} else {
+				out[i] = plainVal(effect.Unknown())
+			}
+		case len(in) == 0:
+			out[i] = &val{kind: plain, typ: t, v: effect.Unknown()}
+		default:
+			out[i] = &val{kind: plain, typ: t, v: v}
+		}
+		if recv != nil && recv.special() && types.Identical(t, f.Signature().Recv().Type()) {
+			out[i] = recv // a builder returns itself
+		}
+	}
+	return tuple(out)
+}
+
+func (e *ev) builtin(name string, c *ast.CallExpr) *val {
+	var args []*val
+	for _, a := range c.Args {
+		if tv := e.fr.info.Types[a]; tv.IsType() {
+			continue
+		}
+		v := e.expr(a)
+		if name != "delete" && name != "clear" {
+			v = e.load(v, a)
+		}
+		args = append(args, v)
+	}
+	switch name {
+	case "append":
+		if len(args) > 0 && isNil(args[0].v) {
+			vs := args[1:]
+			return &val{kind: plain, v: effect.Apply("list", values(vs)...), elems: vs}
+		}
+		return plainVal(effect.Apply("append", values(args)...))
+	case "len", "cap", "min", "max":
+		if len(args) == 1 && args[0].v.Kind == effect.UnknownValue {
+			return unknown()
+		}
+		return plainVal(effect.Apply(name, values(args)...))
+	case "delete":
+		if len(args) == 2 && args[0].kind == stateVal {
+			key := e.load(args[1], c).v
+			e.emit(effect.Step{Op: effect.Write, Mode: effect.Delete, Pos: e.pos(c), OnErr: effect.OnDrop,
+				On: &effect.Resource{Kind: effect.VarKind, Name: args[0].name, Key: append(append([]effect.Assign(nil), args[0].key...), effect.Assign{Col: "key", Val: key})}})
+		} else if len(args) == 2 && args[0].v.Kind == effect.PathValue && args[0].v.Root() != "in" {
+			e.let(args[0].v.Name, effect.Apply("without", args[0].v, args[1].v))
+		}
+	case "new":
+		t := e.fr.info.TypeOf(c)
+		if p, ok := t.(*types.Pointer); ok {
+			return e.zero(p.Elem())
+		}
+	case "make":
+		return plainVal(effect.Apply("list"))
+	case "recover":
+		return plainVal(effect.Lit("nil")) // no schedule here begins with a panic
+	case "panic":
+		e.emit(effect.Step{Op: effect.Return, Pos: e.pos(c), Fail: true})
+		e.fr.returns = append(e.fr.returns, nil)
+	}
+	return unknown()
+}

@@ -1,0 +1,506 @@
+package golang
+
+import (
+	"go/ast"
+	"go/types"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/review/effect"
+	"github.com/holdfast-dev/holdfast/review/sql"
+)
+
+// query is a statement whose result is still to be looked at, or that is still
+// being built.
+type query struct {
+	text  string
+	stmt  *sql.Stmt
+	tx    string
+	bind  string
+	cols  []*val // what Scan gives, by position
+	done  bool   // its effects are in the program
+	many  bool
+	lazy  bool // prepared: text and tx only
+	build *build
+}
+
+// queryBind is the variable of an executed query.
+func (e *ev) queryBind(q *query) string { return q.bind }
+
+// sqlText is the text of a value, with holes for what is only known at run time.
+func sqlText(v effect.Value) (string, bool) {
+	if s, ok := constString(v); ok {
+		return s, true
+	}
+	if v.Kind == effect.ApplyValue && v.Name == "concat" {
+		var b strings.Builder
+		known := false
+		for _, a := range v.Args {
+			if s, ok := constString(a); ok {
+				b.WriteString(s)
+				known = true
+			} else {
+				b.WriteString(sql.Hole)
+			}
+		}
+		return b.String(), known
+	}
+	return "", false
+}
+
+var execMethods = map[string]string{
+	"Exec": "exec", "ExecContext": "exec", "MustExec": "exec", "MustExecContext": "exec", "NamedExec": "exec", "NamedExecContext": "exec",
+	"Query": "query", "QueryContext": "query", "Queryx": "query", "QueryxContext": "query", "NamedQuery": "query", "NamedQueryContext": "query",
+	"QueryRow": "row", "QueryRowContext": "row", "QueryRowx": "row", "QueryRowxContext": "row",
+	"Get": "get", "GetContext": "get", "Select": "select", "SelectContext": "select",
+	"Prepare": "prepare", "PrepareContext": "prepare", "Preparex": "prepare", "PreparexContext": "prepare", "PrepareNamed": "prepare", "PrepareNamedContext": "prepare",
+	"NewRaw": "raw", "Queue": "queue",
+}
+
+// sqlCall knows database/sql, pgx, sqlx, bun's raw statements, and every
+// interface that has their methods (sqlc's DBTX and its kin).
+func (c *apiCall) sqlCall() (*val, bool) {
+	if c.recv != nil && c.recv.kind == queryVal && c.recv.query.build == nil {
+		return c.queryMethod()
+	}
+	if r, ok := c.transaction(); ok {
+		return r, true
+	}
+	switch c.id {
+	case "database/sql.Named":
+		return &val{kind: plain, v: c.arg(1), name: ":" + strings.Trim(c.arg(0).Name, `"`)}, true
+	case "database/sql.Open", "github.com/jmoiron/sqlx.Open", "github.com/jmoiron/sqlx.Connect", "github.com/jackc/pgx.Connect", "github.com/jackc/pgx/pgxpool.New", "github.com/jmoiron/sqlx.MustConnect":
+		return c.withNoError(&val{kind: handleVal, v: effect.Lit("nil"), typ: c.f.Signature().Results().At(0).Type()}), true
+	case "github.com/jmoiron/sqlx.GetContext", "github.com/jmoiron/sqlx.SelectContext", "github.com/jmoiron/sqlx.Get", "github.com/jmoiron/sqlx.Select":
+		return c.packageQuery()
+	case "github.com/jackc/pgx.CollectRows", "github.com/jackc/pgx.CollectOneRow", "github.com/jackc/pgx.CollectExactlyOneRow", "github.com/jackc/pgx.ForEachRow":
+		if len(c.args) > 0 && c.args[0].kind == queryVal {
+			return c.result(c.args[0].query.bind, plainVal(effect.Var(c.args[0].query.bind))), true
+		}
+		return c.withNoError(unknown()), true
+	}
+	how := execMethods[c.method()]
+	if how == "" || c.recv == nil {
+		return nil, false
+	}
+	h := c.recv
+	if h.kind != handleVal && !types.IsInterface(recvTypeOrAny(c.f)) {
+		return nil, false
+	}
+	return c.statement(h, how)
+}
+
+func recvTypeOrAny(f *types.Func) types.Type {
+	if t := recvType(f); t != nil {
+		return t
+	}
+	return types.Typ[types.Int]
+}
+
+// txOf is the transaction that a handle stands for.
+func txOf(h *val) string {
+	switch h.kind {
+	case handleVal:
+		return h.tx
+	case sharedVal, stateVal:
+		return ""
+	}
+	if h.v.Kind == effect.PathValue && h.v.Root() == h.v.Name && h.v.Name != "in" {
+		return h.v.Name
+	}
+	if isNil(h.v) {
+		return ""
+	}
+	return "?"
+}
+
+// packageQuery is sqlx.Get(q, dest, query, args...).
+func (c *apiCall) packageQuery() (*val, bool) {
+	args := c.args
+	if strings.HasSuffix(c.id, "Context") {
+		args = args[1:]
+	}
+	if len(args) < 3 {
+		return nil, false
+	}
+	m := *c
+	m.args = args[1:]
+	how := "get"
+	if strings.Contains(c.id, ".Select") {
+		how = "select"
+	}
+	return m.statement(args[0], how)
+}
+
+// statement finds the text among the arguments: the first string.
+func (c *apiCall) statement(h *val, how string) (*val, bool) {
+	at := -1
+	for i, a := range c.args {
+		if a == nil {
+			continue
+		}
+		if i < len(c.at.Args) && isString(c.argType(i)) {
+			at = i
+			break
+		}
+	}
+	if at < 0 || at > 2 {
+		return nil, false
+	}
+	if q := c.args[at].query; q != nil && q.build != nil { // put together by a query builder
+		b := q.build.clone()
+		m := map[string]string{"exec": "Exec", "row": "QueryRow", "get": "QueryRow"}[how]
+		if m == "" {
+			m = "Query"
+		}
+		bq := c.sendBuild(b, txOf(h), m)
+		v := &val{kind: queryVal, query: bq, v: effect.Var(bq.bind)}
+		if how == "row" {
+			return v, true
+		}
+		if (how == "get" || how == "select") && at > 0 {
+			c.e.fillRead(c.args[at-1], bq.bind, b.agg, c.at)
+			return c.result(bq.bind), true
+		}
+		return c.result(bq.bind, v), true
+	}
+	text, ok := sqlText(c.args[at].v)
+	if !ok || !sql.IsSQL(text) {
+		if h.kind != handleVal {
+			return nil, false
+		}
+		return c.unknownStatement(h, how), true
+	}
+	rest := c.spread(c.args[at+1:])
+	tx := txOf(h)
+	if how == "prepare" {
+		return c.withNoError(&val{kind: queryVal, v: effect.Unknown(), query: &query{text: text, tx: tx, lazy: true}}), true
+	}
+	var dest *val
+	if (how == "get" || how == "select") && at > 0 {
+		dest = c.args[at-1]
+	}
+	return c.run(text, rest, tx, how, dest), true
+}
+
+func (c *apiCall) argType(i int) types.Type {
+	// c.args may be a tail of the call's arguments
+	j := i + len(c.at.Args) - len(c.args)
+	if j < 0 || j >= len(c.at.Args) {
+		return nil
+	}
+	return c.e.fr.info.TypeOf(c.at.Args[j])
+}
+
+// spread opens a last argument given as `args...`.
+func (c *apiCall) spread(args []*val) []*val {
+	if n := len(args); n > 0 && c.at.Ellipsis.IsValid() && args[n-1] != nil {
+		last := args[n-1]
+		if len(last.elems) > 0 {
+			return append(append([]*val(nil), args[:n-1]...), last.elems...)
+		}
+		if last.v.Kind == effect.PathValue {
+			return args[:n-1]
+		}
+	}
+	return args
+}
+
+// unknownStatement is a statement whose text is not known: it may do anything,
+// so nothing is said of it but that it runs.
+func (c *apiCall) unknownStatement(h *val, how string) *val {
+	bind := c.bind("q")
+	q := &query{bind: bind, tx: txOf(h), done: true}
+	switch how {
+	case "exec":
+		return c.withNoError(&val{kind: queryVal, query: q, v: effect.Unknown()})
+	case "get", "select":
+		return unknown()
+	}
+	return c.withNoError(&val{kind: queryVal, query: q, v: effect.Unknown()})
+}
+
+// run puts a statement's effects into the program.
+func (c *apiCall) run(text string, args []*val, tx, how string, dest *val) *val {
+	stmts, err := sql.Parse(text)
+	if err != nil || len(stmts) == 0 {
+		c.e.b.notParsed(c.pos(), err)
+		return c.unknownStatement(&val{kind: handleVal, tx: tx}, how)
+	}
+	t := &translation{c: c, args: args, tx: tx, note: c.e.w.text([]byte(strings.ReplaceAll(text, sql.Hole, "…")))}
+	var q *query
+	for i, s := range stmts {
+		q = t.statement(s, how, i == len(stmts)-1)
+	}
+	qv := &val{kind: queryVal, query: q, v: effect.Var(q.bind)}
+	switch how {
+	case "get", "select":
+		c.fillFromQuery(dest, q, how == "select")
+		return plainVal(effect.Var(q.bind, "err"))
+	case "exec", "query":
+		return c.result(q.bind, qv)
+	}
+	return qv
+}
+
+// fillFromQuery gives a destination the row that was read. A struct takes the
+// whole row; a single value the single column.
+func (c *apiCall) fillFromQuery(dest *val, q *query, many bool) {
+	if dest == nil {
+		return
+	}
+	v := plainVal(effect.Var(q.bind))
+	if !many && len(q.cols) == 1 && dest.cell != nil && structOf(dest.cell.Type()) == nil {
+		v = q.cols[0]
+	}
+	c.e.fill(dest, v, c.at)
+}
+
+// queryMethod are the methods of rows, results, statements and commands.
+func (c *apiCall) queryMethod() (*val, bool) {
+	q := c.recv.query
+	if q.lazy {
+		how := execMethods[c.method()]
+		if how == "" {
+			return c.withNoError(unknown()), true
+		}
+		args := c.args
+		if len(args) > 0 && strings.HasSuffix(c.method(), "Context") {
+			args = args[1:]
+		}
+		return c.run(q.text, c.spread(args), q.tx, how, nil), true
+	}
+	switch c.method() {
+	case "Scan":
+		return c.scan(q), true
+	case "StructScan", "MapScan", "ScanStruct":
+		if len(c.args) > 0 {
+			c.e.fill(c.args[0], plainVal(effect.Var(q.bind)), c.at)
+		}
+		return plainVal(effect.Var(q.bind, "err")), true
+	case "Next", "NextResultSet":
+		return plainVal(effect.Apply("more", effect.Var(q.bind))), true
+	case "RowsAffected", "MatchedCount":
+		n := plainVal(effect.Var(q.bind, "rows"))
+		if c.f.Signature().Results().Len() == 2 { // its error is that of a driver without the feature
+			return tuple([]*val{n, plainVal(effect.Lit("nil"))}), true
+		}
+		return n, true
+	case "LastInsertId":
+		return c.withNoError(plainVal(effect.Var(q.bind, "id"))), true
+	case "Err", "Close":
+		if c.f.Signature().Results().Len() == 0 {
+			return unknown(), true
+		}
+		if c.method() == "Close" {
+			return unknown(), true
+		}
+		return plainVal(effect.Var(q.bind, "err")), true
+	case "Result", "Int", "Int64", "Bool", "Bytes", "Text", "Float64", "Uint64", "Time":
+		return c.result(q.bind, plainVal(c.recv.v)), true
+	case "Val":
+		return plainVal(c.recv.v), true
+	case "Columns", "ColumnTypes", "Values":
+		return c.withNoError(unknown()), true
+	}
+	if c.f.Signature().Results().Len() == 1 && isErrorType(c.f.Signature().Results().At(0).Type()) {
+		return plainVal(effect.Var(q.bind, "err")), true
+	}
+	return nil, false
+}
+
+// scan gives the destinations the columns by position.
+func (c *apiCall) scan(q *query) *val {
+	args := c.spread(c.args)
+	for i, d := range args {
+		v := unknown()
+		switch {
+		case i < len(q.cols):
+			v = q.cols[i]
+		case len(q.cols) == 1 && q.cols[0].v.String() == q.bind:
+			v = q.cols[0]
+		}
+		c.scanInto(d, i, v)
+	}
+	return plainVal(effect.Var(q.bind, "err"))
+}
+
+// scanInto assigns to &x or &x.f; the latter is a place that the evaluated
+// argument no longer shows, so the syntax is asked.
+func (c *apiCall) scanInto(d *val, i int, v *val) {
+	if d != nil && d.kind == pointerVal {
+		c.e.fill(d, v, c.at)
+		return
+	}
+	if i < len(c.at.Args) {
+		if u, ok := ast.Unparen(c.at.Args[i]).(*ast.UnaryExpr); ok {
+			c.e.store(u.X, v, c.at)
+			return
+		}
+	}
+	c.e.fill(d, v, c.at)
+}
+
+// transaction are the ways to begin, commit and roll back.
+func (c *apiCall) transaction() (*val, bool) {
+	switch c.id {
+	case "github.com/jackc/pgx.BeginFunc", "github.com/jackc/pgx.BeginTxFunc":
+		if len(c.args) >= 3 {
+			return c.inTx(c.args[1], c.args[len(c.args)-1], nil), true
+		}
+	}
+	if c.recv == nil || c.recv.kind != handleVal {
+		if c.recv == nil || handleOf(recvTypeOrAny(c.f)) == "" {
+			return nil, false
+		}
+	}
+	switch c.method() {
+	case "Begin", "BeginTx", "Beginx", "BeginTxx", "MustBegin", "MustBeginTx":
+		if isGormOrXorm(recvTypeOrAny(c.f)) && c.method() == "Begin" && c.f.Signature().Results().Len() == 1 && isErrorType(c.f.Signature().Results().At(0).Type()) {
+			return nil, false // xorm's session changes in place
+		}
+		bind := c.bind("tx")
+		if bind == "err" || strings.HasPrefix(bind, "err_") {
+			bind = c.e.fresh("tx")
+		}
+		c.e.emit(effect.Step{Op: effect.Begin, Pos: c.pos(), Bind: bind, Iso: c.isolation(), OnErr: effect.OnBind})
+		return c.result(bind, &val{kind: handleVal, tx: bind, typ: c.f.Signature().Results().At(0).Type(), v: effect.Var(bind), query: &query{bind: bind, done: true}}), true
+	case "Commit":
+		bind := c.bind("committed")
+		c.e.emit(effect.Step{Op: effect.Commit, Pos: c.pos(), Bind: bind, Tx: txOf(c.recv), OnErr: effect.OnBind})
+		return c.txResult(bind), true
+	case "Rollback", "RollbackUnlessCommitted":
+		c.e.emit(effect.Step{Op: effect.Rollback, Pos: c.pos(), Tx: txOf(c.recv), OnErr: effect.OnDrop})
+		return c.txResult(""), true
+	case "RunInTx", "BeginFunc", "BeginTxFunc":
+		return c.inTx(c.recv, c.args[len(c.args)-1], nil), true
+	case "Conn", "Acquire":
+		return c.withNoError(&val{kind: handleVal, tx: txOf(c.recv), typ: c.f.Signature().Results().At(0).Type(), v: c.recv.v}), true
+	case "WithContext", "Session", "Debug", "Unsafe", "Unscoped", "Set", "Context", "Rebind":
+		if c.f.Signature().Results().Len() == 1 && handleOf(c.f.Signature().Results().At(0).Type()) != "" && !isGormOrXorm(recvTypeOrAny(c.f)) {
+			return c.recv, true
+		}
+		if c.method() == "Rebind" && len(c.args) == 1 {
+			return c.args[0], true
+		}
+	case "Release", "Close", "Ping", "PingContext":
+		return unknown(), true
+	}
+	return nil, false
+}
+
+func isGormOrXorm(t types.Type) bool {
+	n := typeName(t)
+	return strings.Contains(n, "gorm") || strings.Contains(n, "xorm")
+}
+
+func (c *apiCall) txResult(bind string) *val {
+	res := c.f.Signature().Results()
+	if res.Len() == 1 && isErrorType(res.At(0).Type()) {
+		if bind == "" {
+			return unknown()
+		}
+		return plainVal(effect.Var(bind, "err"))
+	}
+	if res.Len() == 1 { // gorm gives the handle back
+		q := &query{bind: bind, done: true}
+		return &val{kind: handleVal, tx: txOf(c.recv), query: q, typ: res.At(0).Type(), v: effect.Unknown()}
+	}
+	return unknown()
+}
+
+// isolation is the level that the options of a Begin ask for.
+func (c *apiCall) isolation() string {
+	for _, a := range c.args {
+		a = c.e.deref(a)
+		if a == nil || a.kind != structVal {
+			continue
+		}
+		for _, f := range []string{"Isolation", "IsoLevel"} {
+			x := a.fields[f]
+			if x == nil {
+				continue
+			}
+			if s, ok := constString(x.v); ok {
+				return strings.ToLower(s)
+			}
+			if n, err := strconv.Atoi(x.v.Name); err == nil {
+				return map[int]string{1: "read uncommitted", 2: "read committed", 4: "repeatable read", 5: "repeatable read", 6: "serializable", 7: "serializable"}[n]
+			}
+		}
+	}
+	return ""
+}
+
+// inTx runs a callback between begin and commit; an error of the callback rolls
+// back.
+func (c *apiCall) inTx(h, fn *val, params func(tx *val) []*val) *val {
+	bind := c.e.fresh("tx")
+	c.e.emit(effect.Step{Op: effect.Begin, Pos: c.pos(), Bind: bind, Iso: c.isolation(), OnErr: effect.OnReturn})
+	tx := &val{kind: handleVal, tx: bind, v: effect.Var(bind)}
+	var args []*val
+	sig := fn.signature()
+	if params != nil {
+		args = params(tx)
+	} else if sig != nil {
+		for i := range sig.Params().Len() {
+			if handleOf(sig.Params().At(i).Type()) != "" {
+				t := *tx
+				t.typ = sig.Params().At(i).Type()
+				args = append(args, &t)
+			} else {
+				args = append(args, unknown())
+			}
+		}
+	}
+	r := c.e.callValue(fn, args, c.at)
+	_ = h
+	return c.endTx(bind, r)
+}
+
+func (a *val) signature() *types.Signature {
+	switch {
+	case a == nil || a.kind != funcVal:
+		return nil
+	case a.lit != nil:
+		s, _ := a.info.TypeOf(a.lit).(*types.Signature)
+		return s
+	case a.decl != nil:
+		return a.decl.Signature()
+	}
+	return nil
+}
+
+// endTx commits, or rolls back when the callback's error r says so. The result is
+// the callback's or the commit's error.
+func (c *apiCall) endTx(bind string, r *val) *val {
+	err := r
+	if r.kind == tupleVal && len(r.elems) > 0 {
+		err = r.elems[len(r.elems)-1]
+	}
+	commit := c.e.fresh("committed")
+	done := func() {
+		c.e.emit(effect.Step{Op: effect.Commit, Pos: c.pos(), Bind: commit, Tx: bind, OnErr: effect.OnBind})
+	}
+	if isNil(err.v) || err.v.Kind == effect.UnknownValue {
+		done()
+		return c.result(commit)
+	}
+	name := c.e.fresh("txerr")
+	cond := effect.Apply("!=", err.v, effect.Lit("nil"))
+	undo := c.e.branch(func() {
+		c.e.emit(effect.Step{Op: effect.Rollback, Pos: c.pos(), Tx: bind, OnErr: effect.OnDrop})
+		v := err.v
+		c.e.emit(effect.Step{Op: effect.Let, Name: name + ".err", Val: &v})
+	})
+	do := c.e.branch(func() {
+		done()
+		v := effect.Var(commit, "err")
+		c.e.emit(effect.Step{Op: effect.Let, Name: name + ".err", Val: &v})
+	})
+	c.e.emit(effect.Step{Op: effect.If, Pos: c.pos(), Val: &cond, Body: undo, Else: do})
+	return c.result(name)
+}
+
+// source is the text of a call, for the reader.
+func (e *ev) source(n ast.Node) string { return e.w.nodeText(n) }

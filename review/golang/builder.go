@@ -23,6 +23,7 @@ type builder struct {
 	reached  map[string]bool // functions that an entry point has led to
 	ids      map[string]int  // of entries
 	sumIDs   map[string]bool
+	started  map[string]bool // places of entry points
 	unparsed map[effect.Pos]bool
 }
 
@@ -40,12 +41,15 @@ func newBuilder(w *world, p *effect.Program) *builder {
 		p.Funcs = map[string]*effect.Func{}
 	}
 	return &builder{w: w, p: p, schema: &p.Schema, sums: map[string]*summary{}, objNames: map[types.Object]string{},
-		wants: map[*ast.CallExpr]string{}, reached: map[string]bool{}, ids: map[string]int{}, sumIDs: map[string]bool{}, unparsed: map[effect.Pos]bool{}}
+		wants: map[*ast.CallExpr]string{}, reached: map[string]bool{}, ids: map[string]int{}, sumIDs: map[string]bool{}, unparsed: map[effect.Pos]bool{}, started: map[string]bool{}}
 }
 
 func (b *builder) run(ctx context.Context) error {
 	b.p.Module = b.w.module
 	starts := b.entries()
+	for _, s := range starts {
+		b.started[s.pos.String()] = true
+	}
 	b.w.shareTypes(starts)
 	b.w.survey()
 	for _, e := range starts {

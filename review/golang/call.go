@@ -33,7 +33,12 @@ func (e *ev) call(c *ast.CallExpr) *val {
 	if tv, ok := e.fr.info.Types[c.Fun]; ok && tv.IsType() {
 		if len(c.Args) == 1 { // a conversion
 			a := e.load(e.expr(c.Args[0]), c.Args[0])
-			if a.kind == funcVal || a.special() || a.kind == plain {
+			if a.kind == plain && tv.Type != nil {
+				n := *a
+				n.typ = tv.Type
+				return &n
+			}
+			if a.special() {
 				return a
 			}
 		}
@@ -346,7 +351,7 @@ func (e *ev) bindParams(fr *frame, recvList *ast.FieldList, ft *ast.FuncType, re
 			if a == nil {
 				a = unknown()
 			}
-			if a.kind == structVal && !a.special() && a.typ != nil && o != nil && !isPointer(o.Type()) {
+			if a.kind == structVal && !a.special() && e.plainStruct(a.typ) && o != nil && !isPointer(o.Type()) {
 				a = e.materialise(o, a)
 			}
 			if o != nil {

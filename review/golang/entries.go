@@ -9,6 +9,7 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"github.com/holdfast-dev/holdfast/review/effect"
+	"github.com/holdfast-dev/holdfast/review/golang/knowledge"
 )
 
 // start is an entry point that is to be evaluated.
@@ -426,7 +427,30 @@ func (f *finder) goroutine(d *declared, g *ast.GoStmt) {
 	if ticks(info, body) {
 		kind, evidence = effect.Cron, "runs at every tick, in every process"
 	}
-	f.addFunc(h, in, kind, shortName(d.id)+" (go)", effect.RetryNone, evidence)
+	retry := effect.RetryNone
+	if receives(info, body) {
+		kind, retry, evidence = effect.Consumer, effect.RetryBroker, "messages are delivered again until they are acknowledged"
+	}
+	f.addFunc(h, in, kind, shortName(d.id)+" (go)", retry, evidence)
+}
+
+// receives says whether a loop takes messages from a broker.
+func receives(info *types.Info, b *ast.BlockStmt) bool {
+	found := false
+	ast.Inspect(b, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			f, isFunc := info.Uses[s.Sel].(*types.Func)
+			if !isFunc || f.Pkg() == nil {
+				return true
+			}
+			switch f.Name() {
+			case "FetchMessage", "ReadMessage", "ReceiveMessage", "NextMsg", "Fetch", "XReadGroup", "BLPop", "BRPop", "Receive":
+				found = found || knowledge.Effectful(f.Pkg().Path(), f.Name())
+			}
+		}
+		return !found
+	})
+	return found
 }
 
 func loopsForever(b *ast.BlockStmt) bool {
@@ -509,8 +533,27 @@ func (e *ev) callWithGo(c *ast.CallExpr, args []*val) {
 	e.callWith(c, recv, args)
 }
 
+// spawned is the place of the function that is started.
+func (e *ev) spawned(fn *val, at ast.Node) effect.Pos {
+	if g, ok := at.(*ast.GoStmt); ok {
+		if lit, ok := ast.Unparen(g.Call.Fun).(*ast.FuncLit); ok {
+			return e.w.pos(lit.Pos())
+		}
+		if f := callee(e.fr.info, g.Call); f != nil && e.w.funcs[funcID(f)] != nil {
+			return e.w.pos(e.w.funcs[funcID(f)].decl.Pos())
+		}
+	}
+	if fn != nil && fn.lit != nil {
+		return e.w.pos(fn.lit.Pos())
+	}
+	return effect.Pos{}
+}
+
 // spawnCall runs a function value, or f, at the same time.
 func (e *ev) spawnCall(fn *val, f func(), at ast.Node) {
+	if e.b.started[e.spawned(fn, at).String()] {
+		return // an entry point of its own
+	}
 	facts, failed, defers := e.facts, e.failed, e.fr.defers
 	body := e.branch(func() {
 		if f != nil {

@@ -219,6 +219,12 @@ func (e *ev) columnOf(sel *types.Selection) string {
 	if !ok {
 		return "_"
 	}
+	if f.Pkg() != nil && !e.w.owns(f.Pkg().Path()+"."+f.Name()) {
+		switch f.Name() {
+		case "ETag", "Generation", "ResourceVersion", "ModRevision":
+			return "version"
+		}
+	}
 	return column(f, sel.Recv())
 }
 

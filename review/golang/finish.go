@@ -162,14 +162,14 @@ func sweep(b effect.Block, uses map[string]int) effect.Block {
 			if len(s.Body) == 0 && len(s.Else) == 0 {
 				continue
 			}
-			if fails(s.Body) && len(s.Else) == 0 && blind(*s.Val) {
+			if len(s.Else) == 0 && (fails(s.Body) && blind(*s.Val) || unknownError(*s.Val) && terminated(s.Body)) {
 				continue // input that is refused: no other actor can change that
 			}
 		case effect.Loop, effect.Scope, effect.Spawn:
 			if trivial(s.Body) && !used(uses, s.Bind) {
 				continue
 			}
-		case effect.Write, effect.Send, effect.Close, effect.Fsync, effect.Rename, effect.Commit, effect.Lock, effect.Unlock, effect.Call, effect.Rollback:
+		case effect.Write, effect.Send, effect.Close, effect.Fsync, effect.Rename, effect.Commit, effect.Lock, effect.Unlock, effect.Call, effect.Rollback, effect.Sleep, effect.Ack, effect.Wait:
 			if s.Bind != "" && !used(uses, s.Bind) && s.OnErr != effect.OnBind && s.Mode != effect.Temp {
 				s.Bind = ""
 			}

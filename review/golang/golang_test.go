@@ -1,9 +1,14 @@
 package golang
 
 import (
+	"context"
+	"errors"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/review/effect"
@@ -12,34 +17,188 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// analyse runs the front end on packages of the test data module.
-func analyse(t *testing.T, patterns ...string) *front.Result {
+// analyse runs the front end on a module. The test data has stubs of the
+// libraries in its vendor folder, so nothing is downloaded.
+func analyse(t *testing.T, dir string, patterns ...string) *front.Result {
 	t.Helper()
-	dir, err := filepath.Abs("testdata")
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := New(Options{Env: []string{"GOFLAGS=-mod=vendor", "GOWORK=off"}}).Analyze(t.Context(), front.Request{Dir: dir, Patterns: patterns})
+	r, err := New(Options{Env: []string{"GOFLAGS=", "GOWORK=off", "GOPROXY=off"}}).Analyze(t.Context(), front.Request{Dir: dir, Patterns: patterns})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func dump(t *testing.T, p *effect.Program) string {
-	t.Helper()
-	text := effect.Format(p)
-	if _, err := effect.Parse(text); err != nil {
-		t.Errorf("the program's text can not be read back: %v\n%s", err, text)
+// TestShapes compares the effects of each pair of programs in testdata with the
+// reviewed text. Every shape has a racy and a right program.
+func TestShapes(t *testing.T) {
+	r := analyse(t, "testdata")
+	for _, p := range r.Problems {
+		t.Errorf("%s: %s", p.Pos, p.Text)
 	}
-	return text
+	all := effect.Format(r.Program)
+	if back, err := effect.Parse(all); err != nil || effect.Format(back) != all {
+		t.Errorf("the text form does not come back as it was: %v", err)
+	}
+	shapes := map[string]*effect.Program{}
+	shape := func(pos effect.Pos) *effect.Program {
+		name, _, _ := strings.Cut(pos.File, "/")
+		if shapes[name] == nil {
+			shapes[name] = &effect.Program{Schema: effect.Schema{Tables: map[string]*effect.Table{}}, Funcs: map[string]*effect.Func{}}
+		}
+		return shapes[name]
+	}
+	for _, e := range r.Program.Entries {
+		p := shape(e.Pos)
+		p.Entries = append(p.Entries, e)
+	}
+	for id, f := range r.Program.Funcs {
+		shape(f.Pos).Funcs[id] = f
+	}
+	for n, tb := range r.Program.Schema.Tables {
+		shape(tb.Pos).Schema.Tables[n] = tb
+	}
+	shape(r.Program.Deploy.Pos).Deploy = r.Program.Deploy
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+		golden(t, filepath.Join("testdata", "golden", name+".effect"), effect.Format(shapes[name]))
+	}
 }
 
-func TestDump(t *testing.T) {
-	if os.Getenv("DUMP") == "" {
-		t.Skip()
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
 	}
-	r := analyse(t, os.Getenv("DUMP"))
-	t.Log(r.Problems)
-	t.Log("\n" + dump(t, r.Program))
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Errorf("%v (write it with go test ./review/golang -update, and read it)", err)
+		return
+	}
+	if got != string(want) {
+		t.Errorf("%s is not what the program gives now:\n%s", file, got)
+	}
+}
+
+// module writes a module into a folder of its own.
+func module(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	files["go.mod"] = "module example.com/m\n\ngo 1.26\n"
+	for n, text := range files {
+		p := filepath.Join(dir, n)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestBrokenPackageIsReportedAndTheRestAnalysed(t *testing.T) {
+	dir := module(t, map[string]string{
+		"good/good.go":     "package good\n\nimport \"os\"\n\nfunc Save(b []byte) error { return os.WriteFile(\"state.json\", b, 0o644) }\n",
+		"broken/broken.go": "package broken\n\nfunc F() int { return undefined }\n",
+		"syntax/syntax.go": "package syntax\n\nfunc F( {\n",
+	})
+	r := analyse(t, dir)
+	files := map[string]bool{}
+	for _, p := range r.Problems {
+		files[p.Pos.File] = true
+		if p.Pos.Line == 0 || p.Text == "" {
+			t.Errorf("a problem without a place or a text: %+v", p)
+		}
+	}
+	if !files["broken/broken.go"] || !files["syntax/syntax.go"] || files["good/good.go"] {
+		t.Errorf("problems: %+v", r.Problems)
+	}
+	if len(r.Program.Entries) != 1 || r.Program.Entries[0].ID != "example.com/m/good.Save" {
+		t.Errorf("entries: %s", effect.Format(r.Program))
+	}
+}
+
+func TestNothingToLoadIsAnError(t *testing.T) {
+	dir := module(t, map[string]string{})
+	_, err := New(Options{}).Analyze(t.Context(), front.Request{Dir: filepath.Join(dir, "no-such-folder")})
+	if err == nil {
+		t.Error("a folder that does not exist was analysed")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	dir = module(t, map[string]string{"a.go": "package m\n"})
+	if _, err := New(Options{}).Analyze(ctx, front.Request{Dir: dir}); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a cancelled context: %v", err)
+	}
+}
+
+func TestIgnores(t *testing.T) {
+	dir := module(t, map[string]string{"a.go": "package m\n\n//holdfast:ignore lostupdate one writer by contract\nvar A int\n\nvar B int //holdfast:ignore lostupdate\n\n//holdfast:ignore\nvar C int\n\n// holdfast:ignore is not a directive\nvar D int\n"})
+	got := analyse(t, dir).Ignores
+	want := []front.Ignore{
+		{Pos: effect.Pos{File: "a.go", Line: 3, Col: 1}, Rule: "lostupdate", Reason: "one writer by contract"},
+		{Pos: effect.Pos{File: "a.go", Line: 6, Col: 11}, Rule: "lostupdate"},
+		{Pos: effect.Pos{File: "a.go", Line: 8, Col: 1}},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestRecursionEnds holds that circles of calls, and functions that call
+// themselves through literals and interfaces, are cut.
+func TestRecursionEnds(t *testing.T) {
+	dir := module(t, map[string]string{"a.go": `package m
+
+import "os"
+
+type walker interface{ walk(n int) error }
+
+type w struct{ next walker }
+
+func (x *w) walk(n int) error {
+	if n == 0 {
+		return os.Remove("a")
+	}
+	return x.next.walk(n - 1)
+}
+
+func A(n int) error {
+	f := func(n int) error { return nil }
+	f = func(n int) error { return f(n - 1) }
+	if err := f(n); err != nil {
+		return err
+	}
+	return B(n)
+}
+
+func B(n int) error {
+	if n > 3 {
+		return A(n)
+	}
+	return (&w{}).walk(n)
+}
+`})
+	r := analyse(t, dir)
+	n := 0
+	for _, e := range effect.Link(r.Program, effect.LinkOptions{}) {
+		e.Body.Walk(func(s *effect.Step) bool {
+			if s.Op == effect.Write && s.Mode == effect.Delete {
+				n++
+			}
+			return true
+		})
+	}
+	if n == 0 {
+		t.Errorf("the removal was not reached:\n%s", effect.Format(r.Program))
+	}
 }

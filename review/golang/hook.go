@@ -106,6 +106,8 @@ func (c *apiCall) result(bind string, vs ...*val) *val {
 	out := make([]*val, res.Len())
 	for i := range out {
 		switch {
+		case i == len(out)-1 && isErrorType(res.At(i).Type()) && bind == "":
+			out[i] = unknown()
 		case i == len(out)-1 && isErrorType(res.At(i).Type()):
 			out[i] = plainVal(effect.Var(bind, "err"))
 		case i < len(vs):
@@ -140,7 +142,10 @@ func (c *apiCall) instantiate(k *effect.Func) *val {
 			n++
 		}
 	}
-	outer := c.bind(strings.ToLower(c.method()))
+	outer := ""
+	if n > 0 {
+		outer = c.bind(strings.ToLower(c.method()))
+	}
 	block := c.e.branch(func() {
 		for _, s := range k.Body {
 			if s.IsEffect() {

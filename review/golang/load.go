@@ -92,6 +92,9 @@ func load(ctx context.Context, r front.Request, o Options) (*world, error) {
 // syntax and the part that type-checks give is analysed all the same.
 func (w *world) add(p *packages.Package) {
 	for _, e := range p.Errors {
+		if len(p.Errors) > 1 && strings.HasPrefix(e.Msg, "# ") {
+			continue // the compiler's output as a whole; its lines come one by one
+		}
 		w.problems = append(w.problems, front.Problem{Pos: w.errorPos(e.Pos), Text: p.PkgPath + ": " + e.Msg})
 	}
 	if p.Types == nil || p.TypesInfo == nil || len(p.Syntax) == 0 {

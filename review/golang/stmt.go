@@ -242,7 +242,7 @@ func (e *ev) store(l ast.Expr, a *val, at ast.Node) {
 			}
 			return
 		}
-		if a.kind == structVal && !a.special() && a.typ != nil {
+		if a.kind == structVal && !a.special() && e.plainStruct(a.typ) {
 			a = e.materialise(o, a)
 		}
 		e.set(o, a)
@@ -260,6 +260,16 @@ func (e *ev) store(l ast.Expr, a *val, at ast.Node) {
 			e.writeState(p, a.v, at)
 		}
 	}
+}
+
+// plainStruct says whether a struct is the program's own data. What belongs to a
+// library (its inputs and builders) is kept as it is, for the calls that take it.
+func (e *ev) plainStruct(t types.Type) bool {
+	if t == nil {
+		return false
+	}
+	n := typeName(t)
+	return n == "" || e.w.owns(n)
 }
 
 // materialise turns a composite literal that gets a name into a variable of the
@@ -299,7 +309,7 @@ func (e *ev) storeField(l *ast.SelectorExpr, a *val, at ast.Node) {
 		return
 	case structVal:
 		base.fields[l.Sel.Name] = a
-		if a.special() {
+		if a.special() || !e.plainStruct(base.typ) {
 			return
 		}
 	}

@@ -120,6 +120,7 @@ func TestParse(t *testing.T) {
 		{"UPDATE " + Hole + " SET state = $1 WHERE id = $2" + Hole, `update ? set state=$1 where =(id _) incomplete`},
 		{"SELECT * FROM t WHERE a = 1 " + Hole + " ORDER BY " + Hole, `select t cols * where =(a 1) incomplete`},
 		{"SELECT * FROM t" + Hole, `select t cols * incomplete`},
+		{`SELECT EXISTS (SELECT FROM a t WHERE t.id = $1)`, `select  cols exists`},
 		{`BEGIN ISOLATION LEVEL SERIALIZABLE`, `begin  iso serializable`},
 		{`LOCK TABLE t IN SHARE ROW EXCLUSIVE MODE`, `lock t lock update`},
 		{`SELECT CASE WHEN a > 1 THEN b ELSE c END, CAST(x AS numeric(10,2)), E'a\'b', $tag$x;y$tag$ FROM (SELECT * FROM inner_t) s`, `select inner_t cols case,x,,`},

@@ -177,7 +177,9 @@ func (p *parser) selectStmt() *Stmt {
 	if p.word("DISTINCT") && p.word("ON") {
 		p.skipParens()
 	}
-	s.Columns = p.columns()
+	if !p.isWord("FROM") { // PostgreSQL takes an empty list
+		s.Columns = p.columns()
+	}
 	if p.word("INTO") {
 		p.skipWordsUntilFrom()
 	}

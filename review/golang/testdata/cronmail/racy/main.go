@@ -1,0 +1,35 @@
+// Package racy mails in every process that runs the job.
+package racy
+
+import (
+	"context"
+	"net/smtp"
+
+	"github.com/robfig/cron/v3"
+	"github.com/uptrace/bun"
+)
+
+type Check struct {
+	ID     int64 `bun:",pk"`
+	Status string
+	Mail   string
+}
+
+type Alerts struct{ db *bun.DB }
+
+func (a *Alerts) Schedule() {
+	c := cron.New()
+	c.AddFunc("@every 1m", func() { a.send(context.Background()) })
+}
+
+func (a *Alerts) send(ctx context.Context) error {
+	var c Check
+	if err := a.db.NewSelect().Model(&c).Where("status = ?", "late").Scan(ctx); err != nil {
+		return err
+	}
+	c.Status = "down"
+	if _, err := a.db.NewUpdate().Model(&c).WherePK().Exec(ctx); err != nil {
+		return err
+	}
+	return smtp.SendMail("mail:25", nil, "a@example.com", []string{c.Mail}, nil)
+}

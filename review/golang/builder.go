@@ -31,7 +31,6 @@ type builder struct {
 type summary struct {
 	id      string
 	fn      *effect.Func
-	results []*val
 	special bool // gives something that a summary can not carry
 	busy    bool
 }

@@ -194,6 +194,7 @@ func (e *ev) follow(d *declared, recv *val, args []*val, at *ast.CallExpr) *val 
 	if !e.worthwhile(d, recv, args) || e.fr.depth >= maxDepth || e.steps > maxSteps || e.running(d.decl, nil) || e.inCircle(d) {
 		return e.opaque(d.id, d.obj, recv, args)
 	}
+	e.markAnswer(d.decl.Name.Name, args)
 	if r, ok := e.summarised(d, recv, args, at); ok {
 		return r
 	}
@@ -290,11 +291,13 @@ func (e *ev) inline(fr *frame, recvList *ast.FieldList, ft *ast.FuncType, body *
 	loose, failed, facts := e.loose, e.failed, e.facts
 	e.facts = maps.Clone(facts)
 	block := e.body(fr, recvList, ft, body, recv, args)
+	answered := e.failed
 	e.loose, e.failed = loose, failed
 	if !e.splice(fr, block) {
 		e.facts = facts
 		return e.scope(fr, block, at)
 	}
+	e.failed = failed || answered
 	return e.results(fr, "")
 }
 
@@ -423,9 +426,6 @@ func (e *ev) scope(fr *frame, b effect.Block, at ast.Node) *val {
 		name = fr.fn.decl.Name.Name
 	}
 	bind := e.fresh(name)
-	if fr.http {
-		b = markFail(b)
-	}
 	note := ""
 	if fr.lit == nil && fr.fn != nil {
 		note = fr.fn.id
@@ -433,8 +433,6 @@ func (e *ev) scope(fr *frame, b effect.Block, at ast.Node) *val {
 	e.emit(effect.Step{Op: effect.Scope, Pos: e.pos(at), Bind: bind, OnErr: effect.OnBind, Body: expandReturns(b, fr.sig), Note: note})
 	return e.results(fr, bind)
 }
-
-func markFail(b effect.Block) effect.Block { return b }
 
 // results are what a call gives. Without bind there is one way out and its
 // values stand as they are.
@@ -544,6 +542,7 @@ func expandReturns(b effect.Block, sig *types.Signature) effect.Block {
 // opaque is a call that is not followed: its result derives from what went in.
 func (e *ev) opaque(id string, f *types.Func, recv *val, args []*val) *val {
 	res := f.Signature().Results()
+	e.markAnswer(f.Name(), args)
 	if res.Len() == 0 {
 		return unknown()
 	}

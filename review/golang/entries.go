@@ -49,7 +49,6 @@ type finder struct {
 	b    *builder
 	out  []*start
 	seen map[string]bool
-	http bool
 }
 
 func (f *finder) add(s *start) {

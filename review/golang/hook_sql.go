@@ -19,8 +19,7 @@ type query struct {
 	bind  string
 	cols  []*val // what Scan gives, by position
 	done  bool   // its effects are in the program
-	many  bool
-	lazy  bool // prepared: text and tx only
+	lazy  bool   // prepared: text and tx only
 	build *build
 }
 

@@ -78,11 +78,10 @@ func (w *world) shareType(t types.Type, depth int) {
 				w.shareType(x.Field(i).Type(), depth+1)
 			}
 		case *types.Interface:
-			for i := range x.NumMethods() {
-				for _, d := range w.implementers(x.Method(i)) {
+			if x.NumMethods() > 0 { // who has one method of it has them all
+				for _, d := range w.implementers(x.Method(0)) {
 					w.shareType(d.obj.Signature().Recv().Type(), depth+1)
 				}
-				break // who has one method has them all
 			}
 		case *types.Map:
 			w.shareType(x.Elem(), depth+1)

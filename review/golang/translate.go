@@ -666,7 +666,7 @@ func (t *translation) resultColumns(s *sql.Stmt, bind string) []*val {
 	var out []*val
 	for _, c := range s.Columns {
 		e := c.Expr
-		v := effect.Unknown()
+		var v effect.Value
 		switch {
 		case e.Kind == sql.Star:
 			if tb := t.c.e.b.schema.Tables[s.Table]; tb != nil && len(s.Joined) == 0 {

@@ -48,7 +48,6 @@ type val struct {
 	file   *file
 	query  *query
 	typ    types.Type
-	chain  []string // methods called on the way, for builders
 }
 
 // file is an open file.
@@ -150,8 +149,6 @@ func column(f *types.Var, owner types.Type) string {
 	}
 	return snake(f.Name())
 }
-
-type tagged interface{ Get(string) string }
 
 // path extends a value by a field.
 func path(v effect.Value, field string) effect.Value {

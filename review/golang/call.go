@@ -293,12 +293,92 @@ func (e *ev) inline(fr *frame, recvList *ast.FieldList, ft *ast.FuncType, body *
 	block := e.body(fr, recvList, ft, body, recv, args)
 	answered := e.failed
 	e.loose, e.failed = loose, failed
+	if inputOnly(block) && (fr.lit == nil || !assigns(block)) {
+		e.facts, e.failed = facts, failed || answered
+		return e.collapsed(fr, recv, args)
+	}
 	if !e.splice(fr, block) {
 		e.facts = facts
 		return e.scope(fr, block, at)
 	}
 	e.failed = failed || answered
 	return e.results(fr, "")
+}
+
+// inputOnly says whether a function only looks at what comes from outside: it has
+// no effect, and no condition in it derives from what was read. Which of its ways
+// is taken is the same whatever other actors do.
+func inputOnly(b effect.Block) bool {
+	ok, conditions := true, 0
+	b.Walk(func(s *effect.Step) bool {
+		switch s.Op {
+		case effect.If, effect.Loop:
+			conditions++
+			if s.Val != nil {
+				s.Val.Paths(func(p string) {
+					root := effect.Var(p).Root()
+					ok = ok && root == "in"
+				})
+			}
+		case effect.Return:
+		case effect.Let:
+			ok = ok && !strings.Contains(s.Name, ".")
+		case effect.Break, effect.Continue:
+		default:
+			ok = false
+		}
+		return ok
+	})
+	return ok && conditions > 0
+}
+
+// assigns says whether a block changes variables: of a literal, they may be the
+// caller's.
+func assigns(b effect.Block) bool {
+	found := false
+	b.Walk(func(s *effect.Step) bool { found = found || s.Op == effect.Let; return !found })
+	return found
+}
+
+// collapsed is the result of a call whose ways do not matter.
+func (e *ev) collapsed(fr *frame, recv *val, args []*val) *val {
+	n := fr.sig.Results().Len()
+	out := make([]*val, n)
+	name := "f"
+	if fr.fn != nil {
+		name = word(shortName(fr.fn.id))
+	}
+	var in []effect.Value
+	for _, a := range append([]*val{recv}, args...) {
+		if a != nil && a.v.Kind != effect.UnknownValue {
+			in = append(in, e.deref(a).v)
+		}
+	}
+	for i := range n {
+		t := fr.sig.Results().At(i).Type()
+		if one := e.oneValue(fr.returns, i); one != nil {
+			out[i] = one
+			continue
+		}
+		for _, r := range fr.returns {
+			if i < len(r) && r[i] != nil && e.deref(r[i]).special() {
+				out[i] = r[i]
+			}
+		}
+		switch {
+		case out[i] != nil:
+		case i == n-1 && isErrorType(t):
+			out[i] = unknown()
+		case len(in) == 0:
+			out[i] = &val{kind: plain, typ: t}
+		default:
+			out[i] = &val{kind: plain, typ: t, v: effect.Apply(name, in...)}
+		}
+	}
+	if n == 0 {
+		return unknown()
+	}
+	return tuple(out)
 }
 
 // body evaluates a function's body into a block of its own.

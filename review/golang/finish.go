@@ -166,7 +166,7 @@ func sweep(b effect.Block, uses map[string]int) effect.Block {
 				continue // input that is refused: no other actor can change that
 			}
 		case effect.Loop, effect.Scope, effect.Spawn:
-			if trivial(s.Body) && !used(uses, s.Bind) {
+			if trivial(s.Body, s.Op != effect.Loop) && !used(uses, s.Bind) {
 				continue
 			}
 		case effect.Write, effect.Send, effect.Close, effect.Fsync, effect.Rename, effect.Commit, effect.Lock, effect.Unlock, effect.Call, effect.Rollback, effect.Sleep, effect.Ack, effect.Wait:
@@ -198,11 +198,11 @@ func blind(v effect.Value) bool {
 }
 
 // trivial says whether a block can be left out: it does nothing and leaves
-// nothing.
-func trivial(b effect.Block) bool {
+// nothing. A return inside of a scope only ends the scope.
+func trivial(b effect.Block, scope bool) bool {
 	ok := true
 	b.Walk(func(s *effect.Step) bool {
-		if s.IsEffect() || s.Op == effect.Call || s.Op == effect.Let || s.Op == effect.Return {
+		if s.IsEffect() || s.Op == effect.Call || s.Op == effect.Let || s.Op == effect.Return && !scope {
 			ok = false
 		}
 		return ok

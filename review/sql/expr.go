@@ -171,7 +171,7 @@ func (p *parser) primaryOp(t token) *Expr {
 	switch t.text {
 	case "(":
 		p.at++
-		if p.startsQuery() {
+		if p.startsQuery() && !p.isOp("(") {
 			s := p.query()
 			p.needOp(")")
 			return &Expr{Kind: Sub, Stmt: s}
@@ -318,7 +318,7 @@ func (p *parser) name() *Expr {
 func (p *parser) callExpr(name string) *Expr {
 	p.needOp("(")
 	e := &Expr{Kind: Call, Name: name}
-	if p.startsQuery() {
+	if p.startsQuery() && !p.isOp("(") {
 		e.Args = []*Expr{{Kind: Sub, Stmt: p.query()}}
 		p.needOp(")")
 	} else {

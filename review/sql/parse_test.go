@@ -121,6 +121,8 @@ func TestParse(t *testing.T) {
 		{"SELECT * FROM t WHERE a = 1 " + Hole + " ORDER BY " + Hole, `select t cols * where =(a 1) incomplete`},
 		{"SELECT * FROM t" + Hole, `select t cols * incomplete`},
 		{`SELECT EXISTS (SELECT FROM a t WHERE t.id = $1)`, `select  cols exists`},
+		{`SELECT coalesce((SELECT (v#>>'{}')::boolean FROM s WHERE k = 'a'), false) AS x, ((SELECT 1) + 2)`, `select  cols x,`},
+		{"SELECT " + Hole + " e.id, e.n FROM e", `select e cols ,id,n`},
 		{`BEGIN ISOLATION LEVEL SERIALIZABLE`, `begin  iso serializable`},
 		{`LOCK TABLE t IN SHARE ROW EXCLUSIVE MODE`, `lock t lock update`},
 		{`SELECT CASE WHEN a > 1 THEN b ELSE c END, CAST(x AS numeric(10,2)), E'a\'b', $tag$x;y$tag$ FROM (SELECT * FROM inner_t) s`, `select inner_t cols case,x,,`},

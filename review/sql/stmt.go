@@ -207,6 +207,11 @@ func (p *parser) columns() []Column {
 			c.Name = e.Name
 		case Star:
 			c.Name = "*"
+		case HoleExpr:
+			if p.peek(1).text == "." { // the hole had the comma in it
+				out = append(out, c)
+				continue
+			}
 		}
 		if a := p.alias(); a != "" {
 			c.Name = a

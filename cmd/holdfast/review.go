@@ -41,7 +41,7 @@ func newReview() *cobra.Command {
 memory level in which concurrent writers lose data: lost updates, check-then-act,
 double effects, torn files, protections without effect and others (--explain
 lists them). Each finding comes with the schedule that breaks the code; without
-one there is no finding.
+one there is no finding. Folders of examples are reviewed only when they are named.
 
 Exit codes: 0 nothing was found that blocks, 1 there are blocking findings (with
 --strict: any), 2 it could not run.`,

@@ -30,6 +30,7 @@ func errorClass(name string) string {
 
 // apiCall is a call of a function that may be known.
 type apiCall struct {
+	on   *val // the handle that a statement runs on
 	e    *ev
 	id   string // with version suffixes taken out
 	f    *types.Func

@@ -179,7 +179,23 @@ func (c *apiCall) statement(h *val, how string) (*val, bool) {
 	if (how == "get" || how == "select") && at > 0 {
 		dest = c.args[at-1]
 	}
+	c.on = h
 	return c.run(text, rest, tx, how, dest), true
+}
+
+// oneConnection reports whether statements on the handle all go to one connection,
+// so that a BEGIN among them is a transaction of those that follow.
+func oneConnection(h *val) bool {
+	if h == nil || h.kind != handleVal || h.typ == nil {
+		return false
+	}
+	switch n := strings.TrimPrefix(typeName(h.typ), "*"); {
+	case n == "database/sql.Conn":
+		return true
+	case strings.HasPrefix(n, "github.com/jackc/pgx"):
+		return strings.HasSuffix(n, ".Conn")
+	}
+	return false
 }
 
 func (c *apiCall) argType(i int) types.Type {

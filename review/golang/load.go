@@ -10,6 +10,7 @@ import (
 	"go/types"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -80,12 +81,30 @@ func load(ctx context.Context, r front.Request, o Options) (*world, error) {
 	}
 	sort.Slice(pkgs, func(i, j int) bool { return pkgs[i].PkgPath < pkgs[j].PkgPath })
 	for _, p := range pkgs {
-		w.add(p)
+		if !shown(p.PkgPath) || named(patterns) {
+			w.add(p)
+		}
 	}
 	if len(pkgs) > 0 && len(w.pkgs) == 0 && len(w.problems) > 0 {
 		return w, fmt.Errorf("%w: %s", ErrNothing, w.problems[0].Text)
 	}
 	return w, nil
+}
+
+// shown reports whether a package lies in a folder of examples. They show things,
+// right ones and wrong ones, and nobody runs them in production.
+func shown(path string) bool {
+	for e := range strings.SplitSeq(path, "/") {
+		if e == "examples" || e == "_examples" || e == "example" {
+			return true
+		}
+	}
+	return false
+}
+
+// named reports whether a pattern asks for examples.
+func named(patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return shown(strings.TrimSuffix(p, "/...")) })
 }
 
 // add takes a package in. One that does not compile is a problem; what its

@@ -53,10 +53,13 @@ func (t *translation) statement(s *sql.Stmt, how string, last bool) *query {
 		t.delete(s, q)
 	case sql.Begin:
 		t.emit(effect.Step{Op: effect.Begin, Bind: bind, Iso: s.Iso})
+		if oneConnection(t.c.on) {
+			t.c.on.tx = bind
+		}
 	case sql.Commit:
-		t.emit(effect.Step{Op: effect.Commit, Bind: bind, Tx: "?"})
+		t.emit(effect.Step{Op: effect.Commit, Bind: bind, Tx: t.ended()})
 	case sql.Rollback:
-		t.emit(effect.Step{Op: effect.Rollback, Bind: bind, Tx: "?"})
+		t.emit(effect.Step{Op: effect.Rollback, Bind: bind, Tx: t.ended()})
 	case sql.LockTbl:
 		t.emit(effect.Step{Op: effect.Lock, Bind: bind, On: &effect.Resource{Kind: effect.AdvisoryKind, Name: "table:" + s.Table}, Tx: t.tx, Shared: s.Lock == "share"})
 	}
@@ -714,4 +717,13 @@ func (t *translation) bare(e *sql.Expr, bind string) effect.Value {
 		return effect.Var(bind, word(e.Name))
 	}
 	return t.value(e)
+}
+
+// ended is the transaction that a COMMIT or ROLLBACK ends. The handle keeps it:
+// the other way out of a branch ends the same one.
+func (t *translation) ended() string {
+	if oneConnection(t.c.on) && t.tx != "" {
+		return t.tx
+	}
+	return "?"
 }

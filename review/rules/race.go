@@ -124,6 +124,11 @@ func check(w *witness.Witness) *class {
 	case w.Write.Mode == effect.Insert || w.Write.Mode == effect.Create:
 		c.rule = "HF110"
 		c.say = fmt.Sprintf("%s is made when it is not there yet; with %s both find nothing", name, who(w))
+	case w.On.Kind == effect.FileKind && w.Read.On != nil && w.Read.On.String() != w.On.String():
+		// A whole file that is written after a look at another one: which of two
+		// runs wrote it last is nobody's loss, unless the two files belong together.
+		c.rule, c.severity, c.confidence = "HF111", Note, Low
+		c.say = fmt.Sprintf("%s is replaced after a look at %s, which may have changed since (%s)", name, Name(w.Read.On), who(w))
 	default:
 		c.rule = "HF111"
 		c.say = fmt.Sprintf("%s is changed after a check that does not hold any more (%s)", name, who(w))

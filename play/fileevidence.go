@@ -21,14 +21,15 @@ type tornRead struct {
 }
 
 // tornFiles lists the files that do not parse although their names or the start
-// state say what they are.
+// state say what they are, and those that are empty as no serial run leaves them.
 func (f *files) tornFiles(s tree.State) []string {
 	torn := s.Torn()
 	for p, n := range f.start {
 		was := bytes.TrimSpace(n.Data)
 		document := len(was) > 0 && (was[0] == '{' || was[0] == '[') && json.Valid(was)
 		now, there := s[p]
-		if document && there && !json.Valid(now.Data) {
+		emptied := len(n.Data) > 0 && there && len(now.Data) == 0 && !f.emptied[p]
+		if document && there && !json.Valid(now.Data) || emptied {
 			torn = append(torn, p)
 		}
 	}

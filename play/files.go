@@ -51,6 +51,7 @@ type files struct {
 	// shared: several actors send their requests to one instance.
 	shared  bool
 	known   map[string]bool // files that serial runs have left, by stable name
+	emptied map[string]bool // files that a serial run has left empty, by path
 	texts   []string        // what the actors ask, for people
 	current *run
 	outcome oracle.Outcome
@@ -75,7 +76,7 @@ type service struct {
 
 func newFiles(ctx context.Context, sc *scenario.Scenario, o Options) (f *files, err error) {
 	f = &files{memory: newMemory(), sc: sc, log: o.Logger, output: o.Output,
-		events: make(chan arrival, eventBuffer), who: sc.Actors(), known: map[string]bool{},
+		events: make(chan arrival, eventBuffer), who: sc.Actors(), known: map[string]bool{}, emptied: map[string]bool{},
 		programs: map[int]*program{}, owners: map[int]int{}}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
@@ -537,8 +538,9 @@ func (f *files) tables(s tree.State) []oracle.Table {
 		}
 		slices.Sort(f.leftOver)
 	} else if !f.settled {
-		for p := range s {
+		for p, n := range s {
 			f.known[f.gate.StableName(p)] = true
+			f.emptied[p] = f.emptied[p] || len(n.Data) == 0
 		}
 	}
 	return f.observed(shown, f.gate.StableName)

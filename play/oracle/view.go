@@ -155,6 +155,9 @@ func showCell(c *string) string {
 	if c == nil {
 		return "NULL"
 	}
+	if *c == "" {
+		return `""`
+	}
 	return *c
 }
 

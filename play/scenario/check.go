@@ -94,7 +94,10 @@ func (c *checker) application() {
 
 // withoutApplication: then there are only programs.
 func (c *checker) withoutApplication() {
-	programs := slices.ContainsFunc(c.texts, func(t text) bool { return strings.HasSuffix(t.key, ".run") })
+	programs := false
+	for i := range c.s.Requests {
+		programs = programs || c.has(fmt.Sprintf("requests[%d].run", i))
+	}
 	if !programs {
 		if c.at[""].Kind == yaml.MappingNode {
 			c.failAt("application", "is missing: say how to start it, or give the requests programs to run")

@@ -58,7 +58,7 @@ func (g *Gate) stable(s *step, i int) string {
 	if !pl.watched {
 		return pl.real
 	}
-	m := mention{owner: g.owner(s.in), exists: exists(pl.real)}
+	m := mention{owner: g.owner(s.in), exists: exists(pl.real), pid: s.thread.proc.pid}
 	if s.call.act == actOpen {
 		excl := uint64(unix.O_CREAT | unix.O_EXCL)
 		m.exclusive = s.how.Flags&excl == excl

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -31,23 +32,42 @@ var word = regexp.MustCompile(`[0-9A-Za-z]+`)
 var (
 	uuid       = regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`)
 	pythonTemp = regexp.MustCompile(`^tmp[a-z0-9_]{8}`)
+	number     = regexp.MustCompile(`^[0-9]+$`)
 	digits     = regexp.MustCompile(`^[0-9]{4,}$`)
 	hex        = regexp.MustCompile(`^[0-9a-fA-F]{6,}$`)
 )
 
-// randomParts finds the parts of a name that look random, in order: 4 or more
-// digits (a process id, a moment, os.CreateTemp), 6 or more letters and digits
-// mixed (a hash, base 36), or, in a name for exclusive creation, 6 letters of
-// both cases.
-func (n *names) randomParts(name string, exclusive bool) [][]int {
+// randomParts finds the parts of a name that look random, in order: the caller's
+// process id, 4 or more digits (a moment, os.CreateTemp), 6 or more letters and
+// digits mixed (a hash, base 36), or, in a name for exclusive creation, 6 letters
+// of both cases. Beside a random part any number is one: process ids may be short.
+func (n *names) randomParts(name string, m mention) [][]int {
+	var parts [][]int
 	for _, re := range append(slices.Clip(n.random), uuid, pythonTemp) {
-		if at := re.FindAllStringIndex(name, -1); at != nil {
-			return at
+		if parts = re.FindAllStringIndex(name, -1); parts != nil {
+			break
 		}
 	}
-	return slices.DeleteFunc(word.FindAllStringIndex(name, -1), func(at []int) bool {
-		return !looksRandom(name[at[0]:at[1]], exclusive)
-	})
+	inside := func(at []int) bool {
+		return slices.ContainsFunc(parts, func(p []int) bool { return at[0] < p[1] && p[0] < at[1] })
+	}
+	words := word.FindAllStringIndex(name, -1)
+	named := parts != nil
+	for _, at := range words {
+		w := name[at[0]:at[1]]
+		if !inside(at) && (m.pid > 0 && w == strconv.Itoa(m.pid) || !named && looksRandom(w, m.exclusive)) {
+			parts = append(parts, at)
+		}
+	}
+	if len(parts) > 0 {
+		for _, at := range words {
+			if !inside(at) && number.MatchString(name[at[0]:at[1]]) {
+				parts = append(parts, at)
+			}
+		}
+	}
+	slices.SortFunc(parts, func(a, b []int) int { return a[0] - b[0] })
+	return parts
 }
 
 func looksRandom(w string, exclusive bool) bool {
@@ -75,6 +95,8 @@ func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 // mention is the circumstances under which a path is named for the first time.
 type mention struct {
 	owner string
+	// pid is the process that names it; 0 is unknown.
+	pid int
 	// exists: the file was there before the run.
 	exists bool
 	// temp: it is being created as mkstemp, Go's os.CreateTemp and Python's
@@ -133,7 +155,7 @@ func (n *names) make(dir, base string, m mention) string {
 			pattern += base[i:]
 		}
 	} else {
-		parts := n.randomParts(base, m.exclusive)
+		parts := n.randomParts(base, m)
 		if len(parts) == 0 {
 			return base
 		}

@@ -22,6 +22,8 @@ func TestNames(t *testing.T) {
 		{"data.json.73112", create("B"), "data.json.B1"},
 		{"data.json.48213", create("B"), "data.json.A1"}, // the same file
 		{"x.811.tmp", create("A"), "x.811.tmp"},
+		{"y.811.tmp", mention{owner: "A", pid: 811}, "y.A1.tmp"},
+		{"y.81.1796107074990.tmp", mention{owner: "A"}, "y.A2.tmp"},
 		{"c.4711.1796107074990.tmp", create("A"), "c.A1.tmp"},
 		{"tmpk3_x9z1q", create("B"), "B1"},
 		{"f-0b9c2d1e-1a2b-4c3d-8e9f-001122334455", create("A"), "f-A1"},

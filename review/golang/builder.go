@@ -49,6 +49,7 @@ func (b *builder) run(ctx context.Context) error {
 	for _, s := range starts {
 		b.started[s.pos.String()] = true
 	}
+	b.completeSchema()
 	b.w.shareTypes(starts)
 	b.w.survey()
 	for _, e := range starts {
@@ -58,6 +59,7 @@ func (b *builder) run(ctx context.Context) error {
 		b.evaluate(e)
 	}
 	b.libraries()
+	b.findTests()
 	sort.SliceStable(b.p.Entries, func(i, j int) bool { return b.p.Entries[i].ID < b.p.Entries[j].ID })
 	b.prune()
 	return nil

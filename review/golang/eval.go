@@ -342,6 +342,9 @@ func (e *ev) assigned(nodes ...ast.Node) []types.Object {
 			case *ast.ParenExpr:
 				x = y.X
 				continue
+			case *ast.IndexExpr: // m[k] = v changes m
+				x = y.X
+				continue
 			case *ast.Ident:
 				o := e.obj(y)
 				if o != nil && !seen[o] {

@@ -202,3 +202,57 @@ func B(n int) error {
 		t.Errorf("the removal was not reached:\n%s", effect.Format(r.Program))
 	}
 }
+
+func TestTestsThatReachAnEntry(t *testing.T) {
+	dir := module(t, map[string]string{
+		"a.go": "package m\n\nimport (\n\t\"net/http\"\n\t\"os\"\n)\n\nfunc save(w http.ResponseWriter, r *http.Request) { os.Remove(\"a\") }\n\nfunc Routes() { http.HandleFunc(\"POST /items/{id}\", save) }\n",
+		"a_test.go": `package m
+
+import "testing"
+
+// TestSaveConcurrent claims something that it does not do.
+func TestSaveConcurrent(t *testing.T) { save(nil, nil) }
+
+func TestByRoute(t *testing.T) {
+	for range 2 {
+		go post("/items/7")
+	}
+}
+
+func post(string) {}
+
+func TestOther(t *testing.T) {}
+`,
+	})
+	r := analyse(t, dir)
+	if len(r.Program.Entries) != 1 {
+		t.Fatal(effect.Format(r.Program))
+	}
+	got := map[string]effect.TestRef{}
+	for _, ref := range r.Program.Entries[0].Tests {
+		got[ref.Name] = ref
+	}
+	if len(got) != 2 || !got["TestSaveConcurrent"].Claims || got["TestSaveConcurrent"].Parallel || !got["TestByRoute"].Parallel || got["TestByRoute"].Claims {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSchemaInTheProgram(t *testing.T) {
+	dir := module(t, map[string]string{
+		"schema.sql": "CREATE TABLE a (id int PRIMARY KEY, b text);\n",
+		"m.go": "package m\n\nvar up = []string{`CREATE UNIQUE INDEX a_b ON a (b)`, `\n-- more\nCREATE TABLE c (k text UNIQUE)`}\n\n" +
+			"func down() string { return `ALTER TABLE c DROP CONSTRAINT c_k_key` }\n\n" +
+			"type User struct {\n\tID    uint\n\tEmail string `gorm:\"uniqueIndex\"`\n\tOrg   string `gorm:\"uniqueIndex:org_name\"`\n\tName  string `gorm:\"column:nick;uniqueIndex:org_name\"`\n}\n\n" +
+			"type Card struct {\n\tNo string `xorm:\"varchar(20) pk 'no'\"`\n\tSlug string `xorm:\"unique(s)\"`\n}\n\nfunc (Card) TableName() string { return \"cards_v2\" }\n",
+	})
+	r := analyse(t, dir)
+	got := effect.Format(&effect.Program{Schema: r.Program.Schema})
+	want := `table a (id, b) primary(id) unique a_b (b) @schema.sql:1
+table c (k) unique(k) @m.go:5
+table cards_v2 primary(no) unique s (slug) @m.go:16:6
+table users primary(id) unique(email) unique org_name (org, nick) @m.go:11:2
+`
+	if got != want {
+		t.Errorf("got\n%s", got)
+	}
+}

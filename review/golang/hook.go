@@ -44,6 +44,9 @@ type apiCall struct {
 func (e *ev) hook(id string, f *types.Func, recv *val, args []*val, at *ast.CallExpr, own bool) (*val, bool) {
 	c := &apiCall{e: e, id: strings.Replace(knowledge.Plain(id), "github.com/go-redis/redis.", "github.com/redis/go-redis.", 1), f: f, recv: recv, args: args, at: at}
 	if own {
+		if r, ok := c.ent(); ok {
+			return r, true
+		}
 		if k := knowledge.Lookup(c.id, c.has); k != nil {
 			return c.instantiate(k), true
 		}

@@ -19,9 +19,11 @@ func (c *apiCall) std() (*val, bool) {
 		if len(c.args) == 2 {
 			return plainVal(effect.Apply("==", c.arg(0), effect.Str("typed"))), true
 		}
-	case "errors.New", "fmt.Errorf", "github.com/pkg/errors.New", "github.com/pkg/errors.Errorf", "github.com/pkg/errors.Wrap", "github.com/pkg/errors.Wrapf", "errors.Join",
+	case "errors.New", "fmt.Errorf", "github.com/pkg/errors.New", "github.com/pkg/errors.Errorf", "github.com/pkg/errors.Wrap", "github.com/pkg/errors.Wrapf",
 		"google.golang.org/grpc/status.Error", "google.golang.org/grpc/status.Errorf":
 		return plainVal(effect.Apply("error", values(c.args)...)), true
+	case "errors.Join":
+		return plainVal(effect.Apply("join", values(c.args)...)), true
 	case "fmt.Sprintf":
 		return plainVal(c.sprintf()), true
 	case "fmt.Sprint", "path.Join", "path/filepath.Join":

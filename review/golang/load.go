@@ -59,6 +59,7 @@ type world struct {
 	circle      map[string]int  // see cycles
 	sharedTypes map[string]bool // see shareTypes
 	implCache   map[*types.Func][]*declared
+	valueFuncs  map[string][]*declared // see variants
 	ownPkgs     map[string]bool
 	sources     map[string][]byte
 }

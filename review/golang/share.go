@@ -68,7 +68,7 @@ func (w *world) shareType(t types.Type, depth int) {
 		w.shareType(u.Elem(), depth)
 	case *types.Named:
 		n := typeName(u)
-		if n == "" || w.sharedTypes[n] || !w.owns(n) {
+		if n == "" || w.sharedTypes[n] || !w.owns(n) || u.Obj().Pkg() != nil && entPackage(u.Obj().Pkg().Path()) {
 			return
 		}
 		w.sharedTypes[n] = true

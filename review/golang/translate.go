@@ -1,7 +1,6 @@
 package golang
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/review/effect"
@@ -119,11 +118,12 @@ func (t *translation) conditions(table, alias string, es []*sql.Expr, single boo
 	for _, e := range es {
 		switch {
 		case e.Kind == sql.Op && len(e.Args) == 2 && compareOp(e.Name) != "":
-			l, r, op := e.Args[0], e.Args[1], compareOp(e.Name)
+			l, r, op := folded(e.Args[0]), folded(e.Args[1]), compareOp(e.Name)
 			if !mine(l) && mine(r) {
 				l, r, op = r, l, flip(op)
 			}
 			if !mine(l) {
+				where = append(where, t.touched(e, mine)...)
 				continue
 			}
 			v := t.value(r)
@@ -147,16 +147,33 @@ func (t *translation) conditions(table, alias string, es []*sql.Expr, single boo
 		case e.Kind == sql.Op && e.Name == "not" && len(e.Args) == 1 && mine(e.Args[0]):
 			where = append(where, effect.Cond{Col: e.Args[0].Name, Op: "==", Val: effect.Lit("false")})
 		default:
-			seen := map[string]bool{}
-			e.Walk(func(x *sql.Expr) {
-				if mine(x) && !seen[x.Name] {
-					seen[x.Name] = true
-					where = append(where, effect.Cond{Col: x.Name, Op: "==", Val: effect.Unknown()})
-				}
-			})
+			where = append(where, t.touched(e, mine)...)
 		}
 	}
 	return key, where
+}
+
+// touched are conditions of unknown content on the columns that an expression
+// looks at.
+func (t *translation) touched(e *sql.Expr, mine func(*sql.Expr) bool) []effect.Cond {
+	var out []effect.Cond
+	seen := map[string]bool{}
+	e.Walk(func(x *sql.Expr) {
+		if mine(x) && !seen[x.Name] {
+			seen[x.Name] = true
+			out = append(out, effect.Cond{Col: x.Name, Op: "==", Val: effect.Unknown()})
+		}
+	})
+	return out
+}
+
+// folded is an expression without the functions that only fold its text:
+// lower(mail) = lower($1) asks for the mail.
+func folded(e *sql.Expr) *sql.Expr {
+	for e.Kind == sql.Call && len(e.Args) == 1 && (e.Name == "lower" || e.Name == "upper" || e.Name == "trim" || e.Name == "date") {
+		e = e.Args[0]
+	}
+	return e
 }
 
 // sameColumn says whether a value is the same column of a row read before: then
@@ -195,166 +212,6 @@ func flip(op string) string {
 	return op
 }
 
-// param is the argument of a placeholder.
-func (t *translation) param(name string) effect.Value {
-	at := func(i int) effect.Value {
-		if i < 0 || i >= len(t.args) || t.args[i] == nil {
-			return effect.Unknown()
-		}
-		return t.c.e.deref(t.args[i]).v
-	}
-	if n, err := strconv.Atoi(strings.TrimLeft(name, "$?")); err == nil {
-		return at(n - 1)
-	}
-	word := strings.TrimLeft(name, ":@$")
-	for i, a := range t.args {
-		a = t.c.e.deref(a)
-		if a == nil {
-			continue
-		}
-		if a.name == ":"+word {
-			return a.v
-		}
-		if f := a.fields[word]; f != nil {
-			return f.v
-		}
-		if a.kind == structVal {
-			for _, n := range sortedKeys(a.fields) {
-				if t.c.e.fieldColumn(a.typ, n) == snake(word) {
-					return a.fields[n].v
-				}
-			}
-		}
-		if a.kind == plain && a.v.Kind == effect.PathValue && i == 0 {
-			return path(a.v, snake(word))
-		}
-	}
-	return effect.Unknown()
-}
-
-// value turns an expression into a symbolic value.
-func (t *translation) value(e *sql.Expr) effect.Value {
-	if e == nil {
-		return effect.Unknown()
-	}
-	switch e.Kind {
-	case sql.Const:
-		return constOf(e.Name)
-	case sql.Param:
-		return t.param(e.Name)
-	case sql.Col:
-		return t.column(e)
-	case sql.Op:
-		return t.operator(e)
-	case sql.Call:
-		return t.call(e)
-	}
-	return effect.Unknown()
-}
-
-func constOf(lit string) effect.Value {
-	if lit == "nil" || lit == "true" || lit == "false" || lit != "" && lit[0] == '"' {
-		return effect.Lit(lit)
-	}
-	if _, err := strconv.ParseFloat(lit, 64); err == nil && !strings.ContainsAny(lit, "eExX_+") {
-		return effect.Lit(lit)
-	}
-	return effect.Unknown()
-}
-
-func (t *translation) column(e *sql.Expr) effect.Value {
-	if e.Table == "excluded" {
-		if v, ok := t.ins[e.Name]; ok {
-			return v
-		}
-		return effect.Unknown()
-	}
-	if b := t.binds[e.Table]; b != "" && e.Table != "" {
-		return effect.Var(b, word(e.Name))
-	}
-	if e.Table == "" || e.Table == t.table || e.Table == t.alias {
-		if t.table == "" {
-			if len(t.binds) == 1 {
-				for _, b := range t.binds {
-					return effect.Var(b, word(e.Name))
-				}
-			}
-			return effect.Unknown()
-		}
-		return effect.Col(word(e.Name))
-	}
-	return effect.Unknown()
-}
-
-func (t *translation) operator(e *sql.Expr) effect.Value {
-	args := make([]effect.Value, len(e.Args))
-	for i, a := range e.Args {
-		args[i] = t.value(a)
-	}
-	switch e.Name {
-	case "+", "-", "*", "/":
-		if len(args) == 1 {
-			return effect.Apply("-", effect.Int(0), args[0])
-		}
-		return effect.Apply(e.Name, args...)
-	case "not":
-		return effect.Apply("!", args...)
-	case "and":
-		return effect.Apply("&&", args...)
-	case "or":
-		return effect.Apply("||", args...)
-	case "||":
-		return effect.Apply("append", args...)
-	}
-	if op := compareOp(e.Name); op != "" && len(args) == 2 {
-		return effect.Apply(op, args...)
-	}
-	return effect.Apply("sql", args...)
-}
-
-func (t *translation) call(e *sql.Expr) effect.Value {
-	switch e.Name {
-	case "now", "current_timestamp", "clock_timestamp", "statement_timestamp", "transaction_timestamp", "unix_timestamp", "datetime", "sysdate", "utc_timestamp", "julianday":
-		return effect.Now()
-	case "gen_random_uuid", "uuid_generate_v4", "uuid", "nextval", "random", "rand", "last_insert_rowid":
-		return effect.Fresh()
-	case "values": // MySQL: what the insert would have put in
-		if len(e.Args) == 1 && e.Args[0].Kind == sql.Col {
-			if v, ok := t.ins[e.Args[0].Name]; ok {
-				return v
-			}
-		}
-		return effect.Unknown()
-	case "any", "coalesce", "ifnull":
-		if len(e.Args) > 0 {
-			v := t.value(e.Args[0])
-			if e.Name == "any" || v.Kind != effect.UnknownValue {
-				if len(e.Args) > 1 && v.Kind == effect.PathValue && v.Root() != "col" {
-					return effect.Apply(e.Name, v, t.value(e.Args[1]))
-				}
-				return v
-			}
-		}
-		return effect.Unknown()
-	}
-	args := make([]effect.Value, 0, len(e.Args))
-	for _, a := range e.Args {
-		args = append(args, t.value(a))
-	}
-	return effect.Apply(word(e.Name), args...)
-}
-
-// reads emits the reads of sub-queries in an expression; what they give is not
-// followed further.
-func (t *translation) reads(es ...*sql.Expr) {
-	for _, e := range es {
-		for _, s := range e.Subqueries() {
-			sub := &translation{c: t.c, args: t.args, tx: t.tx, note: t.note, ctes: t.ctes}
-			sub.statement(s, "sub", false)
-		}
-	}
-}
-
 func (t *translation) update(s *sql.Stmt, q *query) {
 	t.table, t.alias = s.Table, s.Alias
 	t.joined(s)
@@ -386,34 +243,6 @@ func (t *translation) sets(as []sql.Assign) []effect.Assign {
 			v = effect.Unknown()
 		}
 		out = append(out, effect.Assign{Col: col, Val: v})
-	}
-	return out
-}
-
-// joined emits the reads of further tables, so that their columns have a name.
-func (t *translation) joined(s *sql.Stmt) {
-	conds := append(s.Where.Conjuncts(), flatten(s.On)...)
-	for _, r := range s.Joined {
-		if t.ctes[r.Name] || r.Name == s.Table {
-			if b := t.binds[r.Name]; b != "" && r.Alias != "" {
-				t.binds[r.Alias] = b
-			}
-			continue
-		}
-		key, where := t.conditions(r.Name, r.Alias, conds, false)
-		bind := t.c.e.fresh(r.Name)
-		t.emit(effect.Step{Op: effect.Read, Bind: bind, On: &effect.Resource{Kind: effect.TableKind, Name: r.Name, Key: key}, Where: where, Tx: t.tx, OnErr: effect.OnReturn})
-		t.binds[r.Name] = bind
-		if r.Alias != "" {
-			t.binds[r.Alias] = bind
-		}
-	}
-}
-
-func flatten(es []*sql.Expr) []*sql.Expr {
-	var out []*sql.Expr
-	for _, e := range es {
-		out = append(out, e.Conjuncts()...)
 	}
 	return out
 }
@@ -536,187 +365,6 @@ func (t *translation) source(s *sql.Stmt) string {
 		}
 	}
 	return guard
-}
-
-var aggregates = map[string]string{"count": "count", "sum": "sum", "max": "max", "min": "min", "avg": "avg", "exists": "exists", "array_agg": "list", "json_agg": "list", "group_concat": "list", "string_agg": "list"}
-
-func (t *translation) selectStmt(s *sql.Stmt, q *query, how string) {
-	if t.lockCalls(s, q) {
-		return
-	}
-	if s.Table == "" {
-		t.existsOnly(s, q)
-		return
-	}
-	t.binds[s.Table] = q.bind
-	if s.Alias != "" {
-		t.binds[s.Alias] = q.bind
-	}
-	step := effect.Step{Op: effect.Read, Bind: q.bind, Tx: t.tx, Lock: s.Lock}
-	if how == "row" || how == "get" {
-		step.Missing = "error"
-	}
-	t.table = ""
-	conds := append(s.Where.Conjuncts(), flatten(s.On)...)
-	single := len(s.Joined) == 0
-	key, where := t.conditions(s.Table, s.Alias, conds, single)
-	step.On = &effect.Resource{Kind: effect.TableKind, Name: s.Table, Key: key}
-	step.Where = where
-	for _, c := range s.Columns {
-		e := c.Expr
-		switch {
-		case e.Kind == sql.Star:
-			step.Cols = append(step.Cols, "*")
-		case e.Kind == sql.Col && (single || e.Table == s.Table || e.Table == s.Alias):
-			step.Cols = append(step.Cols, e.Name)
-		default:
-			e.Walk(func(x *sql.Expr) {
-				if x.Kind == sql.Call && aggregates[x.Name] != "" && step.Agg == "" {
-					step.Agg = aggregates[x.Name]
-				}
-				if x.Kind == sql.Col && (single || x.Table == s.Table || x.Table == s.Alias) {
-					step.Cols = append(step.Cols, x.Name)
-				}
-			})
-		}
-	}
-	if step.Agg != "" {
-		step.Missing = "" // an aggregate always gives a row
-	}
-	if how == "check" || len(s.Columns) == 1 && s.Columns[0].Expr.Kind == sql.Const {
-		step.Op = effect.Check
-	}
-	if !t.ctes[s.Table] {
-		t.emit(step)
-	}
-	t.joined(s)
-	t.reads(s.Where)
-	q.cols = t.resultColumns(s, q.bind)
-}
-
-// existsOnly is SELECT EXISTS(SELECT ...), or a SELECT of expressions.
-func (t *translation) existsOnly(s *sql.Stmt, q *query) {
-	for _, c := range s.Columns {
-		subs := c.Expr.Subqueries()
-		if c.Expr.Kind == sql.Call && c.Expr.Name == "exists" && len(subs) == 1 {
-			inner := &translation{c: t.c, args: t.args, tx: t.tx, note: t.note, ctes: t.ctes}
-			iq := inner.statement(subs[0], "check", false)
-			*q = *iq
-			q.cols = []*val{plainVal(effect.Var(iq.bind, "found"))}
-			return
-		}
-		t.reads(c.Expr)
-		q.cols = append(q.cols, plainVal(t.value(c.Expr)))
-	}
-}
-
-// lockCalls are the functions that take and give back advisory locks.
-func (t *translation) lockCalls(s *sql.Stmt, q *query) bool {
-	for _, c := range s.Columns {
-		e := c.Expr
-		if e.Kind != sql.Call {
-			continue
-		}
-		step := effect.Step{Op: effect.Lock, Bind: q.bind, On: &effect.Resource{Kind: effect.AdvisoryKind, Name: "pg"}}
-		for i, a := range e.Args {
-			if e.Name == "get_lock" && i == 1 {
-				break
-			}
-			step.On.Key = append(step.On.Key, effect.Assign{Col: "key" + strings.Repeat("2", i), Val: t.value(a)})
-		}
-		switch n := e.Name; {
-		case strings.HasPrefix(n, "pg_advisory_xact_lock"):
-			step.Tx = t.tx
-		case strings.HasPrefix(n, "pg_try_advisory_xact_lock"):
-			step.Tx, step.Try = t.tx, true
-		case strings.HasPrefix(n, "pg_try_advisory_lock"):
-			step.Try = true
-		case strings.HasPrefix(n, "pg_advisory_lock"):
-		case strings.HasPrefix(n, "pg_advisory_unlock"):
-			step.Op = effect.Unlock
-		case n == "get_lock":
-			step.On.Name, step.Try = "mysql", true
-		case n == "release_lock":
-			step.On.Name, step.Op = "mysql", effect.Unlock
-		case n == "pg_notify":
-			step = effect.Step{Op: effect.Send, Bind: q.bind, On: &effect.Resource{Kind: effect.TopicKind, Name: "pg_notify"}, Tx: t.tx}
-		default:
-			continue
-		}
-		step.Shared = strings.HasSuffix(e.Name, "_shared")
-		t.emit(step)
-		q.cols = []*val{plainVal(effect.Var(q.bind, "ok"))}
-		return true
-	}
-	return false
-}
-
-// resultColumns are the values that a scan of the result gives, by position.
-func (t *translation) resultColumns(s *sql.Stmt, bind string) []*val {
-	was, table := t.binds, t.table
-	t.binds = map[string]string{}
-	for k, v := range was {
-		t.binds[k] = v
-	}
-	if s.Verb != sql.Select {
-		t.binds[s.Table] = bind
-		if s.Alias != "" {
-			t.binds[s.Alias] = bind
-		}
-	}
-	t.table = ""
-	defer func() { t.binds, t.table = was, table }()
-	var out []*val
-	for _, c := range s.Columns {
-		e := c.Expr
-		var v effect.Value
-		switch {
-		case e.Kind == sql.Star:
-			if tb := t.c.e.b.schema.Tables[s.Table]; tb != nil && len(s.Joined) == 0 {
-				for _, col := range tb.Columns {
-					out = append(out, plainVal(effect.Var(bind, word(col))))
-				}
-				continue
-			}
-			v = effect.Var(bind)
-		case e.Kind == sql.Const:
-			v = effect.Var(bind, "found")
-		case e.Kind == sql.Col && e.Table == "":
-			v = effect.Var(bind, word(e.Name))
-		case e.Kind == sql.Call && aggregates[e.Name] != "":
-			v = effect.Var(bind, aggregates[e.Name])
-		case e.Kind == sql.Call && (e.Name == "coalesce" || e.Name == "ifnull") && len(e.Args) > 0 && e.Args[0].Kind == sql.Call && aggregates[e.Args[0].Name] != "":
-			v = effect.Var(bind, aggregates[e.Args[0].Name])
-		default:
-			v = t.bare(e, bind)
-		}
-		out = append(out, plainVal(v))
-	}
-	return out
-}
-
-// bare gives columns without a qualifier the main table's variable.
-func (t *translation) bare(e *sql.Expr, bind string) effect.Value {
-	if e.Kind == sql.Op || e.Kind == sql.Call {
-		args := make([]effect.Value, 0, len(e.Args))
-		for _, a := range e.Args {
-			args = append(args, t.bare(a, bind))
-		}
-		if e.Kind == sql.Op && (e.Name == "+" || e.Name == "-" || e.Name == "*" || e.Name == "/") && len(args) == 2 {
-			return effect.Apply(e.Name, args...)
-		}
-		if e.Kind == sql.Call && (e.Name == "coalesce" || e.Name == "ifnull") && len(args) > 0 {
-			return args[0]
-		}
-		if op := compareOp(e.Name); op != "" && len(args) == 2 {
-			return effect.Apply(op, args...)
-		}
-		return effect.Apply(word(e.Name), args...)
-	}
-	if e.Kind == sql.Col && e.Table == "" {
-		return effect.Var(bind, word(e.Name))
-	}
-	return t.value(e)
 }
 
 // ended is the transaction that a COMMIT or ROLLBACK ends. The handle keeps it:

@@ -141,6 +141,9 @@ func column(f *types.Var, owner types.Type) string {
 			return word(strings.ToLower(c))
 		}
 	}
+	if x := tag.Get("xorm"); strings.Count(x, "'") == 2 {
+		return word(strings.ToLower(strings.Split(x, "'")[1]))
+	}
 	for _, k := range []string{"db", "bun", "json", "yaml", "form", "uri", "dynamodbav", "bson", "firestore"} {
 		name, _, _ := strings.Cut(tag.Get(k), ",")
 		if name != "" && name != "-" && !strings.Contains(name, ":") {

@@ -81,6 +81,9 @@ func (w *world) surveyFunc(d *declared, calls map[string][]string) {
 
 func (w *world) surveyUse(d *declared, f *types.Func, calls map[string][]string) {
 	id := funcID(f)
+	if f.Pkg() != nil && entPackage(f.Pkg().Path()) {
+		d.root = true
+	}
 	if w.funcs[id] != nil {
 		calls[d.id] = append(calls[d.id], id)
 		return

@@ -8,6 +8,21 @@ import (
 	"github.com/holdfast-dev/holdfast/review/witness"
 )
 
+// permits reports whether a resource is one that can forbid something. A file that
+// can not be read is usually a cache or a default, unless its name says otherwise.
+func permits(r *effect.Resource) bool {
+	if r == nil || r.Kind != effect.FileKind {
+		return true
+	}
+	name := strings.ToLower(r.String())
+	for _, w := range []string{"lock", "lease", "perm", "allow", "deny", "policy", "auth", "token", "revoked"} {
+		if strings.Contains(name, w) {
+			return true
+		}
+	}
+	return false
+}
+
 // fault is about crashes, retries and errors of the surroundings.
 func fault(w *witness.Witness) *class {
 	name := Name(w.On)
@@ -21,6 +36,9 @@ func fault(w *witness.Witness) *class {
 	case witness.Swallowed:
 		return &class{rule: "HF161", at: w.Other, confidence: High, say: fmt.Sprintf("a failed read of %s is taken for an empty one, and written over", name)}
 	case witness.Permitted:
+		if !permits(w.Other.On) {
+			return nil
+		}
 		return &class{rule: "HF162", at: w.Other, say: fmt.Sprintf("when the check of %s fails, it is taken for a permission", Name(w.Other.On))}
 	case witness.Undone:
 		return &class{rule: "HF164", say: fmt.Sprintf("after an unknown outcome %s is deleted although it is in use", name)}

@@ -75,6 +75,34 @@ func NewSchema() *Schema {
 	return &Schema{Tables: map[string]*effect.Table{}, indexes: map[string]string{}}
 }
 
+// From goes on from a schema that is there already.
+func From(e *effect.Schema) *Schema {
+	s := NewSchema()
+	for n, t := range e.Tables {
+		s.Tables[n] = t
+		for _, u := range t.Unique {
+			if u.Name != "" {
+				s.indexes[u.Name] = n
+			} else if len(u.Cols) == 1 {
+				s.indexes[n+"_"+u.Cols[0]+"_key"] = n
+			}
+		}
+	}
+	return s
+}
+
+// AddUnique puts a unique constraint on a table, which is made if it is not there.
+func (s *Schema) AddUnique(table string, u effect.Unique) {
+	s.addUnique(s.table(table, u.Pos), u)
+}
+
+// SetPrimary names the primary key of a table that has none yet.
+func (s *Schema) SetPrimary(table string, cols []string, pos effect.Pos) {
+	if t := s.table(table, pos); len(t.Primary) == 0 {
+		t.Primary = cols
+	}
+}
+
 // Apply runs the data definition statements of a text that begins at pos.
 // Statements that are not understood are passed over: a schema is made of many
 // more kinds of them than matter here.
@@ -88,7 +116,9 @@ func (s *Schema) Apply(text string, pos effect.Pos) {
 		}
 		if end > start {
 			at := pos
-			at.Line += strings.Count(text[:toks[start].at], "\n")
+			if n := strings.Count(text[:toks[start].at], "\n"); n > 0 {
+				at.Line, at.Col = at.Line+n, 0
+			}
 			p := &parser{src: text, toks: append(append([]token(nil), toks[start:end]...), token{kind: tokEOF, at: len(text)})}
 			s.statement(p, at)
 		}
@@ -380,123 +410,4 @@ func firstCol(e *Expr) string {
 		}
 	})
 	return name
-}
-
-func (s *Schema) alterTable(p *parser, pos effect.Pos) {
-	p.word("ONLY")
-	p.words("IF", "EXISTS")
-	p.word("ONLY")
-	name := p.table()
-	if p.bad != "" {
-		return
-	}
-	t := s.table(name, pos)
-	for p.tok().kind != tokEOF && p.bad == "" {
-		switch {
-		case p.word("ADD"):
-			if !s.tableConstraint(p, t, pos) {
-				p.word("COLUMN")
-				p.words("IF", "NOT", "EXISTS")
-				s.columnDef(p, t, pos)
-			}
-		case p.word("DROP"):
-			s.alterDrop(p, t)
-		case p.words("RENAME", "TO"):
-			to := p.table()
-			delete(s.Tables, name)
-			t.Name = to
-			s.Tables[to] = t
-		case p.word("RENAME"):
-			p.word("COLUMN")
-			from := strings.ToLower(p.ident())
-			if p.word("TO") {
-				rename(t, from, strings.ToLower(p.ident()))
-			}
-		}
-		p.skipItem()
-		if !p.op(",") {
-			break
-		}
-	}
-}
-
-func (s *Schema) alterDrop(p *parser, t *effect.Table) {
-	switch {
-	case p.word("CONSTRAINT"), p.word("INDEX"), p.word("KEY"):
-		p.words("IF", "EXISTS")
-		n := strings.ToLower(p.ident())
-		s.dropIndex(n)
-		if n == t.Name+"_pkey" {
-			t.Primary = nil
-		}
-	case p.words("PRIMARY", "KEY"):
-		t.Primary = nil
-	case p.words("FOREIGN", "KEY"):
-	default:
-		p.word("COLUMN")
-		p.words("IF", "EXISTS")
-		dropColumn(t, strings.ToLower(p.ident()))
-	}
-}
-
-func (s *Schema) dropIndex(name string) {
-	t := s.Tables[s.indexes[name]]
-	if t == nil {
-		return
-	}
-	kept := t.Unique[:0:0]
-	for _, u := range t.Unique {
-		if u.Name == name || u.Name == "" && len(u.Cols) == 1 && t.Name+"_"+u.Cols[0]+"_key" == name {
-			continue
-		}
-		kept = append(kept, u)
-	}
-	t.Unique = kept
-	delete(s.indexes, name)
-}
-
-func dropColumn(t *effect.Table, col string) {
-	has := func(cols []string) bool {
-		for _, c := range cols {
-			if c == col {
-				return true
-			}
-		}
-		return false
-	}
-	cols := t.Columns[:0:0]
-	for _, c := range t.Columns {
-		if c != col {
-			cols = append(cols, c)
-		}
-	}
-	t.Columns = cols
-	kept := t.Unique[:0:0]
-	for _, u := range t.Unique {
-		if !has(u.Cols) {
-			kept = append(kept, u)
-		}
-	}
-	t.Unique = kept
-	if has(t.Primary) {
-		t.Primary = nil
-	}
-}
-
-func rename(t *effect.Table, from, to string) {
-	swap := func(cols []string) {
-		for i := range cols {
-			if cols[i] == from {
-				cols[i] = to
-			}
-		}
-	}
-	swap(t.Columns)
-	swap(t.Primary)
-	for i := range t.Unique {
-		swap(t.Unique[i].Cols)
-	}
-	for i := range t.ForeignKeys {
-		swap(t.ForeignKeys[i].Cols)
-	}
 }

@@ -350,7 +350,10 @@ func (g *Gate) deliver(s *step) {
 
 // reply gives the caller its result.
 func (g *Gate) reply(s *step) {
+	g.doing.Lock()
 	r := s.result
+	s.result.fd = -1 // closed here, and not once more when the caller is gone
+	g.doing.Unlock()
 	if r.fd >= 0 {
 		defer unix.Close(r.fd)
 	}

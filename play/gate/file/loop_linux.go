@@ -274,12 +274,15 @@ func (g *Gate) forget(p *process) {
 	_ = unix.EpollCtl(p.in.epoll, unix.EPOLL_CTL_DEL, p.pidfd, nil)
 	_ = unix.Close(p.pidfd)
 	g.mu.Unlock()
+	// One of them may be being made right now, since a lock has become free.
+	g.doing.Lock()
+	defer g.doing.Unlock()
 	for _, s := range lost {
 		g.gone(s)
 	}
 }
 
-// gone says that a step's caller is no more.
+// gone says that a step's caller is no more. g.doing is held.
 func (g *Gate) gone(s *step) {
 	g.drop(s)
 	if s.result.fd >= 0 {

@@ -326,31 +326,7 @@ func (b *builder) summary(key string, d *declared, recv *val, args []*val) *summ
 	fr := &frame{fn: d, info: d.info, sig: sig, http: isHandlerSig(sig)}
 	e.fr = fr
 	fn := &effect.Func{ID: s.id, Pos: b.w.pos(d.decl.Pos())}
-	param := func(a *val, o *types.Var, i int) *val {
-		name := "p" + itoa(i)
-		if o != nil && o.Name() != "" && o.Name() != "_" {
-			name = o.Name()
-		}
-		name = e.fresh(name)
-		fn.Params = append(fn.Params, name)
-		t := types.Type(types.Typ[types.Int])
-		if o != nil {
-			t = o.Type()
-		}
-		if a == nil {
-			return &val{kind: plain, v: effect.Var(name), typ: t}
-		}
-		switch a.kind {
-		case handleVal:
-			if a.tx == "" {
-				return a
-			}
-			return &val{kind: handleVal, tx: name, typ: a.typ, v: effect.Var(name)}
-		case sharedVal, requestVal, stateVal, mutexVal:
-			return a
-		}
-		return e.byType(t, effect.Var(name))
-	}
+	param := func(a *val, o *types.Var, i int) *val { return e.param(fn, a, o, i) }
 	var r *val
 	if sig.Recv() != nil {
 		r = param(recv, sig.Recv(), 0)
@@ -380,6 +356,33 @@ func (b *builder) summary(key string, d *declared, recv *val, args []*val) *summ
 		b.p.Funcs[s.id] = fn
 	}
 	return s
+}
+
+// param makes a symbolic parameter of a summary for an argument of its shape.
+func (e *ev) param(fn *effect.Func, a *val, o *types.Var, i int) *val {
+	name := "p" + itoa(i)
+	if o != nil && o.Name() != "" && o.Name() != "_" {
+		name = o.Name()
+	}
+	name = e.fresh(name)
+	fn.Params = append(fn.Params, name)
+	t := types.Type(types.Typ[types.Int])
+	if o != nil {
+		t = o.Type()
+	}
+	if a == nil {
+		return &val{kind: plain, v: effect.Var(name), typ: t}
+	}
+	switch a.kind {
+	case handleVal:
+		if a.tx == "" {
+			return a
+		}
+		return &val{kind: handleVal, tx: name, typ: a.typ, v: effect.Var(name)}
+	case sharedVal, requestVal, stateVal, mutexVal:
+		return a
+	}
+	return e.byType(t, effect.Var(name))
 }
 
 // derives says whether a function without effects gives a result that its

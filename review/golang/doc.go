@@ -23,7 +23,10 @@
 // Nothing is guessed: an expression that is not understood has the unknown value,
 // a SQL text that is not understood is left out and reported as a problem, a call through an interface with more than two
 // implementations in scope is not followed. Recursion and calls deeper than 14
-// are cut. Channels carry no values. A package that does not compile is reported
+// are cut, and a circle of calls is followed once. Channels carry no values. Two
+// assumptions keep programs small: an error of which nothing is known (input that
+// does not parse) does not occur, and a function that looks only at the request is
+// a value derived from it. A package that does not compile is reported
 // and analysed as far as it type-checks.
 //
 // What is shared between requests: package variables, and the fields of the

@@ -27,7 +27,8 @@ type ev struct {
 	out   *effect.Block
 	env   map[types.Object]*val
 	names map[string]int
-	facts map[string]bool // a value's text: true is known not nil, false is known nil
+	keys  map[string]effect.Value // of objects that were read, by variable
+	facts map[string]bool         // a value's text: true is known not nil, false is known nil
 	fr    *frame
 	steps int
 	// loop is the innermost loop's variables that are kept in the program itself.
@@ -58,7 +59,7 @@ type deferred struct {
 }
 
 func newEv(b *builder) *ev {
-	return &ev{b: b, w: b.w, env: map[types.Object]*val{}, names: map[string]int{}, facts: map[string]bool{}, loose: map[types.Object]int{}}
+	return &ev{b: b, w: b.w, env: map[types.Object]*val{}, names: map[string]int{}, keys: map[string]effect.Value{}, facts: map[string]bool{}, loose: map[types.Object]int{}}
 }
 
 func (e *ev) emit(s effect.Step) {

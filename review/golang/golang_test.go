@@ -256,3 +256,29 @@ table users primary(id) unique(email) unique org_name (org, nick) @m.go:11:2
 		t.Errorf("got\n%s", got)
 	}
 }
+
+// TestCirclesAreFollowedOnce: eight functions that all call each other have
+// thousands of ways through them; the program must not hold them all.
+func TestCirclesAreFollowedOnce(t *testing.T) {
+	var src strings.Builder
+	src.WriteString("package m\n\nimport \"os\"\n")
+	names := []string{"A", "B", "C", "D", "E", "F", "G", "H"}
+	for _, n := range names {
+		src.WriteString("\nfunc " + n + "(n int) error {\n\tswitch n {\n")
+		for _, to := range names {
+			src.WriteString("\tcase len(\"" + to + "\") + n:\n\t\treturn " + to + "(n - 1)\n")
+		}
+		src.WriteString("\t}\n\tx := n\n\tx++\n\t_ = x\n\treturn os.Remove(\"" + n + "\")\n}\n")
+	}
+	r := analyse(t, module(t, map[string]string{"a.go": src.String()}))
+	steps := 0
+	for _, e := range r.Program.Entries {
+		e.Body.Walk(func(*effect.Step) bool { steps++; return true })
+	}
+	for _, f := range r.Program.Funcs {
+		f.Body.Walk(func(*effect.Step) bool { steps++; return true })
+	}
+	if steps == 0 || steps > 500 {
+		t.Errorf("%d steps", steps)
+	}
+}

@@ -52,7 +52,7 @@ func (e *ev) hook(id string, f *types.Func, recv *val, args []*val, at *ast.Call
 		}
 		return nil, false
 	}
-	for _, try := range []func() (*val, bool){c.std, c.sync, c.files, c.request, c.gorm, c.xorm, c.bun, c.sqlCall, c.kube, c.kv, c.send} {
+	for _, try := range []func() (*val, bool){c.ent, c.std, c.sync, c.files, c.request, c.gorm, c.xorm, c.bun, c.sqlCall, c.kube, c.kv, c.send} {
 		if r, ok := try(); ok {
 			return r, true
 		}

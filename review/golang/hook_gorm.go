@@ -153,30 +153,7 @@ func (c *apiCall) gormRun(b *build) (*val, bool) {
 	}
 	switch m := c.method(); m {
 	case "First", "Take", "Last", "Find", "Scan", "FindInBatches":
-		if b.raw != "" {
-			return c.gormRaw(b, tx, dest()), true
-		}
-		if m != "Scan" || b.model == nil {
-			if b.table == "" && b.model == nil {
-				b.model = dest()
-			}
-		}
-		if len(c.args) > 1 && m != "FindInBatches" {
-			c.where(b, c.args[1:])
-		} else if b.model == dest() && b.model != nil && !isRead(c.e.deref(b.model)) {
-			b.pk = c.e.deref(b.model).kind == structVal
-		}
-		missing := ""
-		if m == "First" || m == "Take" || m == "Last" {
-			missing = "error"
-		}
-		plainModel := b.model
-		if b.model == dest() && !b.pk {
-			b.model = typeOnly(dest()) // the destination's old content is no condition
-		}
-		bind := c.readNamed(b, tx, missing, plainModel)
-		c.e.fillRead(dest(), bind, b.agg, c.at)
-		return c.done(bind), true
+		return c.gormRead(b, tx, dest(), m), true
 	case "Count":
 		b.agg, b.cols = "count", nil
 		b.model = typeOnly(b.model)
@@ -191,28 +168,8 @@ func (c *apiCall) gormRun(b *build) (*val, bool) {
 			c.e.fill(c.args[1], plainVal(effect.Var(bind, word(strings.ToLower(col)))), c.at)
 			return c.done(bind), true
 		}
-	case "Create", "Save", "CreateInBatches":
-		return c.gormStore(b, tx, dest(), m), true
-	case "Update", "UpdateColumn":
-		if col, ok := constString(c.arg(0)); ok && len(c.args) == 2 {
-			return c.done(c.write(b, tx, effect.Update, []effect.Assign{{Col: strings.ToLower(col), Val: c.setValue(c.args[1])}})), true
-		}
-		return c.done(c.write(b, tx, effect.Update, c.fieldsOf(dest()))), true
-	case "Updates", "UpdateColumns":
-		if b.model == nil && b.table == "" {
-			b.model, b.pk = dest(), true
-		}
-		return c.done(c.write(b, tx, effect.Update, c.limited(b, dest()))), true
-	case "Delete":
-		if b.model == nil {
-			b.model = dest()
-			b.pk = true
-		}
-		if len(c.args) > 1 {
-			c.where(b, c.args[1:])
-			b.model = typeOnly(b.model)
-		}
-		return c.done(c.write(b, tx, effect.Delete, nil)), true
+	case "Create", "Save", "CreateInBatches", "Update", "UpdateColumn", "Updates", "UpdateColumns", "Delete":
+		return c.gormWrite(b, tx, dest(), m), true
 	case "FirstOrCreate", "FirstOrInit":
 		return c.firstOrCreate(b, tx, dest(), m == "FirstOrCreate"), true
 	case "Exec":
@@ -237,6 +194,63 @@ func (c *apiCall) gormRun(b *build) (*val, bool) {
 		}
 	}
 	return c.withNoError(c.recv), true
+}
+
+// gormRead are the methods that read rows into a destination.
+func (c *apiCall) gormRead(b *build, tx string, dest *val, m string) *val {
+	if b.raw != "" {
+		return c.gormRaw(b, tx, dest)
+	}
+	if m != "Scan" || b.model == nil {
+		if b.table == "" && b.model == nil {
+			b.model = dest
+		}
+	}
+	if len(c.args) > 1 && m != "FindInBatches" {
+		c.where(b, c.args[1:])
+	} else if b.model == dest && b.model != nil && !isRead(c.e.deref(b.model)) {
+		b.pk = c.e.deref(b.model).kind == structVal
+	}
+	missing := ""
+	if m == "First" || m == "Take" || m == "Last" {
+		missing = "error"
+	}
+	plainModel := b.model
+	if b.model == dest && !b.pk {
+		b.model = typeOnly(dest) // the destination's old content is no condition
+	}
+	bind := c.readNamed(b, tx, missing, plainModel)
+	c.e.fillRead(dest, bind, b.agg, c.at)
+	return c.done(bind)
+}
+
+// gormWrite are the methods that change rows.
+func (c *apiCall) gormWrite(b *build, tx string, dest *val, m string) *val {
+	switch m {
+	case "Create", "Save", "CreateInBatches":
+		return c.gormStore(b, tx, dest, m)
+	case "Update", "UpdateColumn":
+		if col, ok := constString(c.arg(0)); ok && len(c.args) == 2 {
+			return c.done(c.write(b, tx, effect.Update, []effect.Assign{{Col: strings.ToLower(col), Val: c.setValue(c.args[1])}}))
+		}
+		return c.done(c.write(b, tx, effect.Update, c.fieldsOf(dest)))
+	case "Updates", "UpdateColumns":
+		if b.model == nil && b.table == "" {
+			b.model, b.pk = dest, true
+		}
+		return c.done(c.write(b, tx, effect.Update, c.limited(b, dest)))
+	case "Delete":
+		if b.model == nil {
+			b.model = dest
+			b.pk = true
+		}
+		if len(c.args) > 1 {
+			c.where(b, c.args[1:])
+			b.model = typeOnly(b.model)
+		}
+		return c.done(c.write(b, tx, effect.Delete, nil))
+	}
+	return unknown()
 }
 
 // queryOf finds the query in a result.

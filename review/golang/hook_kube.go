@@ -97,6 +97,9 @@ func (c *apiCall) nameOf(a *val) effect.Value {
 	case a.kind == structVal && a.fields["ObjectMeta"] != nil:
 		return c.nameOf(a.fields["ObjectMeta"])
 	case a.v.Kind == effect.PathValue && a.v.Root() != "in":
+		if key, ok := c.e.keys[a.v.Name]; ok {
+			return key // the name by which it was read
+		}
 		return path(a.v, "name")
 	}
 	return a.v
@@ -117,6 +120,7 @@ func (c *apiCall) runtimeClient(m string) (*val, bool) {
 		bind := c.e.fresh(destName(obj, "obj"))
 		c.e.emit(effect.Step{Op: effect.Read, Pos: c.pos(), Bind: bind, On: c.object(obj, c.nameOf(c.args[1])), Missing: "error", OnErr: effect.OnBind, Note: c.e.source(c.at)})
 		c.e.fill(obj, plainVal(effect.Var(bind)), c.at)
+		c.e.keys[bind] = c.nameOf(c.args[1])
 		return c.result(bind), true
 	}
 	return c.objectCall(m, obj, c.args[2:])
@@ -212,6 +216,7 @@ func (c *apiCall) typedClient(m string) (*val, bool) {
 	case "Get":
 		bind := c.bind("obj")
 		c.e.emit(effect.Step{Op: effect.Read, Pos: c.pos(), Bind: bind, On: on(c.arg(1)), Missing: "error", OnErr: effect.OnBind, Note: c.e.source(c.at)})
+		c.e.keys[bind] = c.arg(1)
 		return c.result(bind, plainVal(effect.Var(bind))), true
 	case "Patch", "Delete":
 		s := effect.Step{Op: effect.Write, Mode: effect.Update, Pos: c.pos(), Bind: c.bind(strings.ToLower(m)), On: on(c.arg(1)), OnErr: effect.OnBind, Note: c.e.source(c.at)}

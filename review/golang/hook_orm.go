@@ -40,6 +40,17 @@ func (c *apiCall) xorm() (*val, bool) {
 		if len(c.args) > 0 {
 			return c.inTx(c.recv, c.args[0], nil), true
 		}
+	default:
+		if !c.xormChain(b, m) {
+			return c.xormRun(b, tx)
+		}
+	}
+	return c.again(b), true
+}
+
+// xormChain takes the methods that only put the statement together.
+func (c *apiCall) xormChain(b *build, m string) bool {
+	switch m {
 	case "ID":
 		b.conds = append(b.conds, buildCond{col: "id", op: "==", val: c.arg(0)})
 	case "Where", "And":
@@ -88,9 +99,9 @@ func (c *apiCall) xorm() (*val, bool) {
 			b.raw, b.rawArgs = text, c.spread(c.args[1:])
 		}
 	default:
-		return c.xormRun(b, tx)
+		return false
 	}
-	return c.again(b), true
+	return true
 }
 
 func (c *apiCall) xormRun(b *build, tx string) (*val, bool) {

@@ -19,9 +19,6 @@ func (c *apiCall) std() (*val, bool) {
 		if len(c.args) == 2 {
 			return plainVal(effect.Apply("==", c.arg(0), effect.Str("typed"))), true
 		}
-	case "errors.New", "fmt.Errorf", "github.com/pkg/errors.New", "github.com/pkg/errors.Errorf", "github.com/pkg/errors.Wrap", "github.com/pkg/errors.Wrapf",
-		"google.golang.org/grpc/status.Error", "google.golang.org/grpc/status.Errorf":
-		return plainVal(effect.Apply("error", values(c.args)...)), true
 	case "errors.Join":
 		return plainVal(effect.Apply("join", values(c.args)...)), true
 	case "fmt.Sprintf":
@@ -32,40 +29,13 @@ func (c *apiCall) std() (*val, bool) {
 		return c.stringsJoin(), true
 	case "path/filepath.Dir", "path.Dir":
 		return plainVal(effect.Apply("dir", c.arg(0))), true
-	case "path/filepath.Clean", "path/filepath.Abs", "strings.TrimSpace", "strings.ToLower", "strings.ToUpper", "strconv.Itoa", "strconv.FormatInt", "strconv.Atoi", "strconv.ParseInt",
-		"strconv.ParseUint", "strconv.ParseBool", "strconv.ParseFloat", "github.com/google/uuid.Parse", "github.com/google/uuid.MustParse", "github.com/google/uuid.UUID.String",
-		"github.com/aws/aws-sdk-go-v2/aws.String", "github.com/aws/aws-sdk-go/aws.String", "github.com/aws/aws-sdk-go-v2/aws.ToString", "bytes.NewReader", "bytes.NewBuffer", "bytes.NewBufferString",
-		"strings.NewReader", "io.NopCloser", "bufio.NewReader", "io.LimitReader", "io.TeeReader", "net/http.MaxBytesReader", "encoding/json.RawMessage", "bytes.(*Buffer).Bytes", "bytes.(*Buffer).String", "bytes.TrimSpace", "k8s.io/utils/ptr.To", "k8s.io/utils/ptr.Deref", "net/url.PathEscape", "net/url.QueryEscape":
-		v := c.recv
-		if len(c.args) > 0 {
-			v = c.args[0]
-		}
-		if v == nil {
-			return nil, false
-		}
-		// a conversion: the same thing in another form
-		return c.withNoError(v), true
 	case "time.Now", "time.Since", "time.Until":
 		return plainVal(effect.Now()), true
-	case "github.com/google/uuid.New", "github.com/google/uuid.NewString", "github.com/google/uuid.NewRandom", "github.com/google/uuid.NewV7", "crypto/rand.Read", "crypto/rand.Text", "github.com/rs/xid.New",
-		"github.com/oklog/ulid.Make", "math/rand.Int", "math/rand.Int63", "math/rand.Intn", "github.com/gofrs/uuid.NewV4", "github.com/gofrs/uuid.Must", "github.com/segmentio/ksuid.New", "github.com/lithammer/shortuuid.New", "os.Getpid":
-		if c.id == "os.Getpid" {
-			return plainVal(effect.Apply("pid")), true
-		}
-		return c.withNoError(plainVal(effect.Fresh())), true
-	case "encoding/json.Marshal", "encoding/json.MarshalIndent", "gopkg.in/yaml.Marshal", "go.yaml.in/yaml.Marshal", "github.com/goccy/go-yaml.Marshal", "github.com/BurntSushi/toml.Marshal", "github.com/pelletier/go-toml.Marshal",
-		"encoding/xml.Marshal", "google.golang.org/protobuf/proto.Marshal", "encoding/gob.Encode", "sigs.k8s.io/yaml.Marshal", "github.com/json-iterator/go.Marshal", "github.com/goccy/go-json.Marshal":
-		return c.withNoError(plainVal(effect.Apply("encode", c.arg(0)))), true
-	case "encoding/json.Unmarshal", "gopkg.in/yaml.Unmarshal", "go.yaml.in/yaml.Unmarshal", "github.com/goccy/go-yaml.Unmarshal", "github.com/BurntSushi/toml.Unmarshal", "github.com/pelletier/go-toml.Unmarshal",
-		"encoding/xml.Unmarshal", "google.golang.org/protobuf/proto.Unmarshal", "sigs.k8s.io/yaml.Unmarshal", "github.com/json-iterator/go.Unmarshal", "github.com/goccy/go-json.Unmarshal":
-		if len(c.args) == 2 {
-			c.e.fill(c.args[1], decoded(c.e.deref(c.args[0])), c.at)
-			return plainVal(effect.Unknown()), true
-		}
-	case "encoding/json.NewDecoder", "encoding/json.NewEncoder", "gopkg.in/yaml.NewDecoder", "gopkg.in/yaml.NewEncoder", "go.yaml.in/yaml.NewDecoder", "go.yaml.in/yaml.NewEncoder", "bufio.NewWriter", "bufio.NewScanner",
-		"encoding/csv.NewWriter", "encoding/gob.NewEncoder", "encoding/gob.NewDecoder", "compress/gzip.NewWriter", "compress/gzip.NewReader", "io.MultiWriter", "bufio.NewWriterSize", "encoding/xml.NewEncoder", "encoding/xml.NewDecoder", "github.com/BurntSushi/toml.NewEncoder":
-		if len(c.args) > 0 {
-			return c.withNoError(&val{kind: writerVal, recv: c.e.deref(c.args[0]), v: c.arg(0)}), true
+	case "os.Getpid":
+		return plainVal(effect.Apply("pid")), true
+	case "net/http.MaxBytesReader":
+		if len(c.args) > 1 {
+			return c.args[1], true
 		}
 	case "io.ReadAll", "io/ioutil.ReadAll":
 		if len(c.args) == 1 {
@@ -76,11 +46,44 @@ func (c *apiCall) std() (*val, bool) {
 			return c.withNoError(decoded(a)), true
 		}
 	}
+	if r, ok := c.moved(); ok {
+		return r, true
+	}
 	if c.recv != nil && c.recv.kind == writerVal && !(c.method() == "Close" && strings.HasPrefix(c.id, "cloud.google.com/go/storage.")) {
 		return c.wrapped()
 	}
 	if cls := knowledge.ErrorClass(c.id); cls != "" && len(c.args) == 1 {
 		return plainVal(compare("==", c.arg(0), effect.Str(cls))), true
+	}
+	return nil, false
+}
+
+// moved are the functions that give their argument back in another form.
+func (c *apiCall) moved() (*val, bool) {
+	v := c.recv
+	if len(c.args) > 0 {
+		v = c.args[0]
+	}
+	switch knowledge.Moves(c.id) {
+	case "error":
+		return plainVal(effect.Apply("error", values(c.args)...)), true
+	case "fresh":
+		return c.withNoError(plainVal(effect.Fresh())), true
+	case "same":
+		if v != nil {
+			return c.withNoError(v), true
+		}
+	case "encode":
+		return c.withNoError(plainVal(effect.Apply("encode", c.arg(0)))), true
+	case "decode":
+		if len(c.args) == 2 {
+			c.e.fill(c.args[1], decoded(c.e.deref(c.args[0])), c.at)
+			return plainVal(effect.Unknown()), true
+		}
+	case "wrap":
+		if len(c.args) > 0 {
+			return c.withNoError(&val{kind: writerVal, recv: c.e.deref(c.args[0]), v: c.arg(0)}), true
+		}
 	}
 	return nil, false
 }

@@ -3,6 +3,7 @@ package racy
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"net/http"
 )
@@ -29,7 +30,7 @@ func (l *Links) create(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !ok {
-		code = r.FormValue("code")
+		code = rand.Text()
 		if _, err := l.db.ExecContext(r.Context(), "INSERT INTO links (code, target) VALUES ($1, $2)", code, target); err != nil {
 			http.Error(w, "no", 500)
 			return

@@ -19,6 +19,10 @@ func (s *Server) refresh(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no", 500)
 		return
 	}
+	if token == "" {
+		http.Error(w, "busy", 409)
+		return
+	}
 	res, err := s.db.Exec("UPDATE users SET refresh_token = '' WHERE id = $1 AND refresh_token = $2", id, token)
 	if err != nil {
 		http.Error(w, "no", 500)

@@ -100,14 +100,15 @@ func (p *player) faultPoints(ctx context.Context, k scenario.ScheduleKind, v int
 			return nil
 		}
 		fr, err := p.onePoint(ctx, report.Fault{Kind: string(k), Actor: v, After: after}, t)
-		if err != nil || fr == nil {
+		if err != nil {
 			return err
 		}
 		if fr.held {
 			continue
 		}
-		if k == scenario.Crash || k == scenario.Retry {
-			// The last step made, and killed before the answer.
+		if after > 1 && (k == scenario.Crash || k == scenario.Retry) {
+			// The last step made, and killed before the answer. The first of all is
+			// to send the request, and the application has no part in it.
 			_, err = p.onePoint(ctx, report.Fault{Kind: string(k), Actor: v, After: after - 1, Undelivered: true}, t)
 		}
 		return err
@@ -115,7 +116,7 @@ func (p *player) faultPoints(ctx context.Context, k scenario.ScheduleKind, v int
 	return nil
 }
 
-// onePoint plays one fault; nil when the actor has no such step.
+// onePoint plays one fault and counts it, unless the actor has no such step.
 func (p *player) onePoint(ctx context.Context, ft report.Fault, t *tally) (*faultRun, error) {
 	fr, err := p.playFault(ctx, ft)
 	switch {

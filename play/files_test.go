@@ -83,6 +83,8 @@ func (o *orders) read() (int, error) {
 
 func (o *orders) order(item, key string) error {
 	switch o.variant {
+	case "nothing":
+		return nil
 	case "append":
 		return o.append(item)
 	case "once": // the record of the key is the order
@@ -184,6 +186,7 @@ func instancesOf(variant string) string {
 
 func TestFaults(t *testing.T) {
 	for _, c := range []struct{ variant, schedules, want string }{
+		{"nothing", "retry", ""}, // no step at which it could be killed
 		{"append", "retry", "duplicate effect"},
 		{"once", "[interleave, crash, retry]", ""},
 		{"write-later", "crash", "lost acknowledged write"},

@@ -81,31 +81,30 @@ func (l *Lease) watchdog() {
 			l.end(&LostError{Name: l.name, Token: l.token, Why: "it could not be renewed in time", Err: failure})
 			return
 		}
-		fired, cancel := l.m.opts.Clock.After(left)
-		select {
-		case <-fired:
-		case <-l.stop:
-			cancel()
-			return
-		case <-l.ctx.Done():
-			cancel()
+		if !l.wait(left) {
 			return
 		}
 	}
+}
+
+// wait lets time pass; false when the lease has ended meanwhile.
+func (l *Lease) wait(d time.Duration) bool {
+	fired, cancel := l.m.opts.Clock.After(d)
+	select {
+	case <-fired:
+		return true
+	case <-l.stop:
+	case <-l.ctx.Done():
+	}
+	cancel()
+	return false
 }
 
 // renewals renews every third of the TTL, and sooner after a failure.
 func (l *Lease) renewals() {
 	pause := l.rec.TTL / 3
 	for {
-		fired, cancel := l.m.opts.Clock.After(pause)
-		select {
-		case <-fired:
-		case <-l.stop:
-			cancel()
-			return
-		case <-l.ctx.Done():
-			cancel()
+		if !l.wait(pause) {
 			return
 		}
 		pause = l.rec.TTL / 3

@@ -47,20 +47,25 @@ func (f *files) tornNow() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return f.tornKnown(s, f.gate.StableName), nil
+}
+
+// tornKnown lists the torn files of a state that serial runs have as well.
+func (f *files) tornKnown(s tree.State, named func(string) string) []string {
 	var names []string
 	for _, p := range f.tornFiles(s) {
-		if name := f.gate.StableName(p); f.known[name] {
+		if name := named(p); f.known[name] {
 			names = append(names, name)
 		}
 	}
-	return names, nil
+	return names
 }
 
 // Step implements explore.Execution. With watching, it notes who reads a file
 // that does not parse.
 func (x *filesRun) Step(ctx context.Context, actor int) (explore.Event, error) {
 	e, err := x.run.Step(ctx, actor)
-	x.marks = append(x.marks, mark{ops: len(x.files.gate.Log().Ops), rows: len(x.rows)})
+	x.marks = append(x.marks, mark{ops: x.files.gate.LogLength(), rows: len(x.rows)})
 	if err != nil || !x.files.watching {
 		return e, err
 	}

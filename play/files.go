@@ -12,7 +12,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -113,7 +112,7 @@ func newFiles(ctx context.Context, sc *scenario.Scenario, o Options) (f *files, 
 	if f.start, err = tree.Capture(f.dir, f.treeOptions()); err != nil {
 		return f, err
 	}
-	return f, f.name2texts()
+	return f, f.wordRequests()
 }
 
 // prepare makes the directories and the seed.
@@ -155,15 +154,12 @@ func (f *files) prepare() (err error) {
 }
 
 func (f *files) build(ctx context.Context, o Options) error {
-	for _, b := range []struct {
-		words scenario.Words
-		dir   string
-	}{{f.sc.Build, f.sc.Dir}, {f.sc.Application.Build, f.sc.Application.Dir}} {
-		if len(b.words) == 0 {
+	for _, b := range []scenario.Words{f.sc.Build, f.sc.Application.Build} {
+		if len(b) == 0 {
 			continue
 		}
 		o.phase("build the application")
-		words, err := b.words.Expand(f.base)
+		words, err := b.Expand(f.base)
 		if err != nil {
 			return err
 		}
@@ -202,19 +198,12 @@ func (f *files) startServices(ctx context.Context) error {
 }
 
 func (f *files) startService(ctx context.Context, i int) (*service, error) {
-	a := &f.sc.Application
-	port, err := app.FreePort()
+	opts, vars, err := instanceOptions(f.sc, f.base, i)
 	if err != nil {
 		return nil, err
 	}
-	addr := "127.0.0.1:" + strconv.Itoa(port)
-	s := &service{clients: map[int]*app.Client{}, vars: f.base.With(scenario.Vars{"port": {Text: strconv.Itoa(port)},
-		"instance": {Text: strconv.Itoa(i)}, "url": {Text: "http://" + addr}})}
-	opts, err := a.Options(s.vars)
-	if err != nil {
-		return nil, err
-	}
-	opts.Instance, opts.Addr, opts.Output, opts.Logger = i, addr, f.output, f.log
+	opts.Output, opts.Logger = f.output, f.log
+	s := &service{clients: map[int]*app.Client{}, vars: vars}
 	s.proc, err = launch(ctx, f.gate, opts, func(instance int) {
 		for n, actor := range f.who {
 			if len(actor.Run) == 0 && actor.Instance == i && !f.shared {
@@ -225,18 +214,12 @@ func (f *files) startService(ctx context.Context, i int) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	probe, err := a.Ready.Probe(s.vars)
-	if err != nil {
-		return s, err
-	}
-	rctx, cancel := context.WithTimeout(ctx, a.Ready.Timeout)
-	defer cancel()
-	if err := s.proc.Ready(rctx, probe); err != nil {
+	if err := waitReady(ctx, f.sc, s.proc.Process, vars); err != nil {
 		return s, err
 	}
 	for n, actor := range f.who {
 		if len(actor.Run) == 0 && actor.Instance == i {
-			s.clients[n] = app.NewClient(addr, app.ClientOptions{Headers: f.sc.Observe.Headers})
+			s.clients[n] = app.NewClient(opts.Addr, app.ClientOptions{Headers: f.sc.Observe.Headers})
 		}
 	}
 	return s, nil
@@ -287,9 +270,9 @@ func (f *files) watchIdle(ctx context.Context) error {
 
 func (f *files) treeOptions() tree.Options { return tree.Options{Ignore: f.sc.Files.Ignore} }
 
-// name2texts words what the actors ask. Placeholders are filled in, but for
+// wordRequests words what the actors ask. Placeholders are filled in, but for
 // those that would be another text in each play.
-func (f *files) name2texts() error {
+func (f *files) wordRequests() error {
 	vars := f.base.With(f.captured).With(scenario.Vars{"files.dir": {Text: "."}, "work": {Text: "."}})
 	for _, a := range f.who {
 		if len(a.Run) > 0 {
@@ -383,13 +366,6 @@ func (f *files) look() ([]app.Look, error) {
 
 func (f *files) busy() bool { return f.gate.Busy() }
 
-func (f *files) tail() time.Duration {
-	if f.restless >= patienceEnds {
-		return restlessTail
-	}
-	return tail
-}
-
 // stage
 
 func (f *files) actors() []scenario.Actor { return f.who }
@@ -434,7 +410,7 @@ func (f *files) begin(ctx context.Context, start tree.State) (explore.Execution,
 	if err := start.Restore(f.dir, f.treeOptions()); err != nil {
 		return nil, err
 	}
-	if fresh || len(f.services) == 0 {
+	if f.hasServices() && (fresh || len(f.services) == 0) {
 		if err := f.startServices(ctx); err != nil {
 			return nil, err
 		}
@@ -444,7 +420,7 @@ func (f *files) begin(ctx context.Context, start tree.State) (explore.Execution,
 			return nil, err
 		}
 	}
-	f.flush()
+	flush(f.events)
 	f.torn = nil
 	f.gate.Begin()
 	for i, a := range f.who {
@@ -463,16 +439,6 @@ func (f *files) begin(ctx context.Context, start tree.State) (explore.Execution,
 	f.gate.Hold(true)
 	f.current = newRun(ctx, f, f.events, len(f.who), false, f.sc.Budgets.Step)
 	return &filesRun{run: f.current, files: f, broken: map[string]int{}}, nil
-}
-
-func (f *files) flush() {
-	for {
-		select {
-		case <-f.events:
-		default:
-			return
-		}
-	}
 }
 
 // filesRun observes the state that a run leaves.

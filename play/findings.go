@@ -223,12 +223,17 @@ func (p *player) replayOnce(ctx context.Context, s explore.Schedule) (*oracle.Ve
 func (p *player) finding(pass string, v oracle.Verdict, s explore.Schedule, out oracle.Outcome) *report.Finding {
 	f := &report.Finding{Kind: v.Kind, Sentence: v.Sentence, Inside: pass == passInside, Schedule: s,
 		Rows: p.stage.last().rows}
+	p.compare(f, out)
+	return f
+}
+
+// compare puts the outcome and those of the serial orders into a finding.
+func (p *player) compare(f *report.Finding, out oracle.Outcome) {
 	observed, serial := p.oracle.Compare(out)
 	f.Observed = outcomeOf(observed)
 	for _, o := range serial {
 		f.Serial = append(f.Serial, outcomeOf(o))
 	}
-	return f
 }
 
 func outcomeOf(s oracle.Shown) report.Outcome {

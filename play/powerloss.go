@@ -29,6 +29,9 @@ type powerRun struct {
 	note     string
 }
 
+// named is the stable name of a path in the run.
+func (r *powerRun) named(path string) string { return r.names[path] }
+
 // maxRestarts bounds the states on which the application is started.
 const maxRestarts = 64
 
@@ -132,7 +135,7 @@ func (p *player) judgeState(r *powerRun, s power.State) *faultRun {
 		what += "; not on the disk: " + strings.Join(s.Lost, ", ")
 	}
 	fr.rows = append(slices.Clone(r.rows[:r.marks[after].rows]), report.Row{Actor: fr.fault.Actor, Kind: report.RowFault, Step: what})
-	fr.outcome = oracle.Outcome{Tables: f.stateTables(s.Tree, r.names), Responses: make([]*oracle.Response, len(f.who))}
+	fr.outcome = oracle.Outcome{Tables: f.stateTables(s.Tree, r.named), Responses: make([]*oracle.Response, len(f.who))}
 	for i := range f.who {
 		fr.outcome.Responses[i] = &oracle.Response{Err: "the power failed"}
 		if slices.Contains(s.Acked, f.name(i)) {
@@ -143,13 +146,7 @@ func (p *player) judgeState(r *powerRun, s power.State) *faultRun {
 	if fr.verdict.OK {
 		return fr
 	}
-	var torn []string
-	for _, path := range f.tornFiles(s.Tree) {
-		if name := r.names[path]; f.known[name] {
-			torn = append(torn, name)
-		}
-	}
-	switch {
+	switch torn := f.tornKnown(s.Tree, r.named); {
 	case len(torn) > 0:
 		fr.verdict = special(oracle.TornFile, fmt.Sprintf("after a loss of power %s can be empty or half written%s", strings.Join(torn, " and "), lostWords(s)), torn...)
 	case len(s.Acked) > 0 && p.explainsWithout(fr.outcome, p.acked(s)...):
@@ -191,15 +188,15 @@ func stateName(s power.State) string {
 }
 
 // stateTables shows a state to the oracle, without what no serial run leaves.
-func (f *files) stateTables(s tree.State, names map[string]string) []oracle.Table {
+func (f *files) stateTables(s tree.State, named func(string) string) []oracle.Table {
 	shown := tree.State{}
 	for path, n := range s {
 		empty := n.Mode.IsRegular() && len(n.Data) == 0
-		if f.known[names[path]] && !(empty && isLock(path)) {
+		if f.known[named(path)] && !(empty && isLock(path)) {
 			shown[path] = n
 		}
 	}
-	return f.observed(shown, func(path string) string { return names[path] })
+	return f.observed(shown, named)
 }
 
 // startOn starts the application on a state and asks it what the first actor

@@ -2,8 +2,10 @@ package play
 
 import (
 	"context"
+	"strconv"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/play/app"
 	"github.com/holdfast-dev/holdfast/play/explore"
 	"github.com/holdfast-dev/holdfast/play/gate"
 	"github.com/holdfast-dev/holdfast/play/oracle"
@@ -82,6 +84,14 @@ func (m *memory) wasQuiet(quiet bool) {
 	m.restless++
 }
 
+// tail is how long to wait for quiet: not for long where it has never come.
+func (m *memory) tail() time.Duration {
+	if m.restless >= patienceEnds {
+		return restlessTail
+	}
+	return tail
+}
+
 func (m *memory) parallel() bool { return m.together }
 
 func (m *memory) sendsInParallel() { m.together = true }
@@ -124,4 +134,41 @@ func (m *memory) learnIdle(ctx context.Context, events <-chan arrival) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// flush forgets the events of connections and processes that are gone.
+func flush(events <-chan arrival) {
+	for {
+		select {
+		case <-events:
+		default:
+			return
+		}
+	}
+}
+
+// instanceOptions say how to start an instance of the application on a free port,
+// and what its placeholders stand for.
+func instanceOptions(sc *scenario.Scenario, base scenario.Vars, i int) (app.Options, scenario.Vars, error) {
+	port, err := app.FreePort()
+	if err != nil {
+		return app.Options{}, nil, err
+	}
+	addr := "127.0.0.1:" + strconv.Itoa(port)
+	vars := base.With(scenario.Vars{"port": {Text: strconv.Itoa(port)},
+		"instance": {Text: strconv.Itoa(i)}, "url": {Text: "http://" + addr}})
+	opts, err := sc.Application.Options(vars)
+	opts.Instance, opts.Addr = i, addr
+	return opts, vars, err
+}
+
+// waitReady waits until an instance answers as the scenario wants.
+func waitReady(ctx context.Context, sc *scenario.Scenario, p *app.Process, vars scenario.Vars) error {
+	probe, err := sc.Application.Ready.Probe(vars)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sc.Application.Ready.Timeout)
+	defer cancel()
+	return p.Ready(ctx, probe)
 }

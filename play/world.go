@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/play/app"
@@ -155,33 +154,20 @@ func (w *world) startApps(ctx context.Context) error {
 // startApp starts one instance and waits until it is ready. A process is returned
 // with an error as well, if there is one.
 func (w *world) startApp(ctx context.Context, i int) (*app.Process, error) {
-	port, err := app.FreePort()
-	if err != nil {
-		return nil, err
-	}
-	addr := "127.0.0.1:" + strconv.Itoa(port)
 	pg, err := w.database.vars(ctx)
 	if err != nil {
 		return nil, err
 	}
-	w.vars[i] = w.base.With(pg).With(scenario.Vars{"port": {Text: strconv.Itoa(port)},
-		"instance": {Text: strconv.Itoa(i)}, "url": {Text: "http://" + addr}})
-	opts, err := w.sc.Application.Options(w.vars[i])
+	opts, vars, err := instanceOptions(w.sc, w.base.With(pg), i)
 	if err != nil {
 		return nil, err
 	}
-	opts.Instance, opts.Addr, opts.Output, opts.Logger = i, addr, w.output, w.log
+	w.vars[i], opts.Output, opts.Logger = vars, w.output, w.log
 	p, err := app.Start(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	probe, err := w.sc.Application.Ready.Probe(w.vars[i])
-	if err != nil {
-		return p, err
-	}
-	rctx, cancel := context.WithTimeout(ctx, w.sc.Application.Ready.Timeout)
-	defer cancel()
-	return p, p.Ready(rctx, probe)
+	return p, waitReady(ctx, w.sc, p, vars)
 }
 
 // setUp makes the set-up requests, at instance 0, and keeps what they capture.
@@ -281,13 +267,6 @@ func (w *world) busy() bool { return w.database.gate.Busy() }
 // patienceEnds: after so many vain waits in a row the application is taken to be
 // one that never sleeps.
 const patienceEnds = 3
-
-func (w *world) tail() time.Duration {
-	if w.restless >= patienceEnds {
-		return restlessTail
-	}
-	return tail
-}
 
 // stage
 
@@ -509,15 +488,7 @@ func (w *world) restart(ctx context.Context) error {
 }
 
 // flush forgets the events of connections that are gone.
-func (w *world) flush() {
-	for {
-		select {
-		case <-w.events:
-		default:
-			return
-		}
-	}
-}
+func (w *world) flush() { flush(w.events) }
 
 // reopen makes the database anew, from the schema on.
 func (w *world) reopen(ctx context.Context) error {

@@ -56,21 +56,24 @@ func (r *Ready) unmarshal(d *decoder, n *yaml.Node, key string) {
 }
 
 func (r *Restart) unmarshal(d *decoder, n *yaml.Node, key string) {
-	known := []string{string(RestartOnDoubt), string(RestartAlways)}
-	if n.ShortTag() != "!!str" || !slices.Contains(known, n.Value) {
-		d.fail(n, key, "%s is not understood; %s", kindOf(n), suggest(n.Value, "choices", known))
-		return
+	if d.choice(n, key, "choices", []string{string(RestartOnDoubt), string(RestartAlways)}) {
+		*r = Restart(n.Value)
 	}
-	*r = Restart(n.Value)
+}
+
+// choice reports whether a node is one of the known words, and a mistake if not.
+func (d *decoder) choice(n *yaml.Node, key, what string, known []string) bool {
+	if n.ShortTag() == "!!str" && slices.Contains(known, n.Value) {
+		return true
+	}
+	d.fail(n, key, "%s is not understood; %s", kindOf(n), suggest(n.Value, what, known))
+	return false
 }
 
 func (m *PowerModel) unmarshal(d *decoder, n *yaml.Node, key string) {
-	known := []string{string(PowerOrdered), string(PowerWeak)}
-	if n.ShortTag() != "!!str" || !slices.Contains(known, n.Value) {
-		d.fail(n, key, "%s is not understood; %s", kindOf(n), suggest(n.Value, "choices", known))
-		return
+	if d.choice(n, key, "choices", []string{string(PowerOrdered), string(PowerWeak)}) {
+		*m = PowerModel(n.Value)
 	}
-	*m = PowerModel(n.Value)
 }
 
 func (s *Schedules) unmarshal(d *decoder, n *yaml.Node, key string) {
@@ -91,11 +94,9 @@ func (s *Schedules) add(d *decoder, n *yaml.Node, key string) {
 	for _, k := range ScheduleKinds() {
 		known = append(known, string(k))
 	}
-	if n.ShortTag() != "!!str" || !slices.Contains(known, n.Value) {
-		d.fail(n, key, "%s is not understood; %s", kindOf(n), suggest(n.Value, "kinds of schedules", known))
-		return
+	if d.choice(n, key, "kinds of schedules", known) {
+		*s = append(*s, ScheduleKind(n.Value))
 	}
-	*s = append(*s, ScheduleKind(n.Value))
 }
 
 func (q *SQLs) unmarshal(d *decoder, n *yaml.Node, key string) {

@@ -168,9 +168,7 @@ func (e *ev) dispatch(f *types.Func, recv *val, args []*val, at *ast.CallExpr) (
 	if len(impls) == 0 || len(impls) > 2 {
 		return nil, false
 	}
-	var out *val
-	var run func(i int)
-	run = func(i int) {
+	out := e.oneOf(len(impls), at, func(i int) *val {
 		r := recv
 		if r == nil || r.kind == plain || r.kind == sharedVal {
 			t := impls[i].obj.Signature().Recv().Type()
@@ -179,13 +177,8 @@ func (e *ev) dispatch(f *types.Func, recv *val, args []*val, at *ast.CallExpr) (
 				r.v = recv.v
 			}
 		}
-		if i == len(impls)-1 {
-			out = e.follow(impls[i], r, args, at)
-			return
-		}
-		e.fork(e.pos(at), effect.Unknown(), func() { out = e.follow(impls[i], r, args, at) }, func() { run(i + 1) })
-	}
-	run(0)
+		return e.follow(impls[i], r, args, at)
+	})
 	if len(impls) > 1 && out != nil && !out.special() {
 		return e.opaque(funcID(f), f, recv, args), true
 	}

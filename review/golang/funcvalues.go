@@ -64,6 +64,21 @@ func (w *world) collectValues(p *packages.Package, f *ast.File) {
 	})
 }
 
+// oneOf evaluates a call that goes one of n ways, each in a branch of its own. The
+// result is that of the last one.
+func (e *ev) oneOf(n int, at *ast.CallExpr, way func(i int) *val) (out *val) {
+	var run func(i int)
+	run = func(i int) {
+		if i == n-1 {
+			out = way(i)
+			return
+		}
+		e.fork(e.pos(at), effect.Unknown(), func() { out = way(i) }, func() { run(i + 1) })
+	}
+	run(0)
+	return out
+}
+
 // callVariants follows a call of a value that is not known into each function that
 // it can be.
 func (e *ev) callVariants(args []*val, at *ast.CallExpr) (*val, bool) {
@@ -75,16 +90,7 @@ func (e *ev) callVariants(args []*val, at *ast.CallExpr) (*val, bool) {
 	if len(found) == 0 || len(found) > maxVariants {
 		return nil, false
 	}
-	var out *val
-	var run func(i int)
-	run = func(i int) {
-		if i == len(found)-1 {
-			out = e.follow(found[i], nil, args, at)
-			return
-		}
-		e.fork(e.pos(at), effect.Unknown(), func() { out = e.follow(found[i], nil, args, at) }, func() { run(i + 1) })
-	}
-	run(0)
+	out := e.oneOf(len(found), at, func(i int) *val { return e.follow(found[i], nil, args, at) })
 	if len(found) > 1 && out != nil && !out.special() {
 		return unknown(), true
 	}

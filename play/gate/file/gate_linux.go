@@ -428,6 +428,13 @@ func (g *Gate) Log() power.Log {
 	return power.Log{Ops: slices.Clone(g.ops.Ops), Cut: g.ops.Cut}
 }
 
+// LogLength is how many operations Log has.
+func (g *Gate) LogLength() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.ops.Ops)
+}
+
 // Acknowledge notes in the log that an actor has been answered.
 func (g *Gate) Acknowledge(actor string) {
 	g.mu.Lock()

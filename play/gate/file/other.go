@@ -42,6 +42,9 @@ func (g *Gate) Expire(context.Context, uint64) error { return unsupported() }
 // Log is empty on this system.
 func (g *Gate) Log() power.Log { return power.Log{} }
 
+// LogLength is 0 on this system.
+func (g *Gate) LogLength() int { return 0 }
+
 // Acknowledge does nothing on this system.
 func (g *Gate) Acknowledge(string) {}
 
